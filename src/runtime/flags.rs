@@ -107,7 +107,8 @@ pub struct ControllerFlags {
     pub workers: u16,
 
     /// Write the group-name annotation onto pods that the admission policy did not annotate (bare pods, older pods,
-    /// clusters without the policy). Only other schedulers need it: podgroup-scheduler finds the PodGroup of a pod without it
+    /// clusters without the policy), and mend the label podgroup.dev/group of pods on which a webhook named another PodGroup.
+    /// Only other schedulers and label selectors need it: podgroup-scheduler finds the PodGroup of a pod without it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub annotate_pods: bool,
 }

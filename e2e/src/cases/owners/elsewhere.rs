@@ -2,34 +2,41 @@
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};
-use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
+use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use crate::called::{self, tally};
 use crate::cases::seen::accounting_matches_api;
+use crate::chart;
 use crate::objects::{field, make_node, make_podgroup, make_queue};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::kinds::Order;
-use crate::workloads::owner::{Kind, Owner, stays_without_group, wait_no_group};
-use crate::workloads::wait_running;
+use crate::workloads::owner::{Kind, Owner, group_name, stays_without_group, wait_no_group};
+use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
 const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 
+/// The label that the chart's admission policy writes beside the annotation.
+const GROUP_LABEL: &str = "podgroup.dev/group";
+
 /// The pods of two StatefulSets belong to one PodGroup. Those that the controller makes before it has seen the pods are deleted, and no quota stays
-/// reserved for them.
+/// reserved for them. The pods keep the label of the admission policy, which names the PodGroup of their owner, until the controller runs with `--annotate-pods`.
 pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", "4")]).await?;
+    // Policies have no order. A webhook is called after all policies, so the pods that it gets have the label of the chart's policy.
+    let label = format!("{{'{GROUP_LABEL}': 'podgroup-' + object.metadata.ownerReferences[0].uid}}");
+    let labels = format!("has(object.metadata.ownerReferences) ? {label} : {{}}");
+    let mutation = format!("Object{{metadata: Object.metadata{{annotations: {{'{GROUP_NAME}': 'lws'}}, labels: {labels}}}}}");
     let policy = json!({
         "failurePolicy": "Fail",
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
         "matchConditions": [{"name": "of-lws", "expression": "object.metadata.?labels[?'lws'].orValue('') == 'yes'"}],
-        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {
-            "expression": format!("Object{{metadata: Object.metadata{{annotations: {{'{GROUP_NAME}': 'lws'}}}}}}")
-        }}],
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": mutation}}],
     });
     let metadata = json!({"name": "zz-lws"});
     let policy: MutatingAdmissionPolicy = serde_json::from_value(json!({"metadata": metadata, "spec": policy}))?;
@@ -44,6 +51,7 @@ pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<(
     })
     .await?;
 
+    let moment = called::now(w)?;
     make_podgroup(&client, "lws", json!({"minMember": 4, "queue": "team", "minResources": {"cpu": "4"}})).await?;
     let set = |name: &str| {
         let owner = Owner::stateful_set(name, Order::Parallel).replicas(2).gang("2").queue("team").asks(&[("cpu", "1")]);
@@ -59,5 +67,31 @@ pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<(
     }
     let group = crate::objects::podgroups(&client).get("lws").await?;
     ensure!(field(&group, "/status/phase") == "Running", "the PodGroup is {}", field(&group, "/status"));
+    for owner in [&leaders, &workers] {
+        let labels = group_labels(&client, owner).await?;
+        ensure!(labels == vec![group_name(owner); 2], "without --annotate-pods the labels of {} are {labels:?}", owner.name_any());
+    }
+    let calls: Vec<_> = called::since(w, moment)?.into_iter().filter(|call| call.resource == "pods" && call.verb == "patch").collect();
+    ensure!(calls.is_empty(), "without --annotate-pods pods were written: {:?}", tally(&calls));
+
+    chart::upgrade(w.cluster(), &["controller.annotatePods=true"]).await?;
+    let controller = w.controller()?;
+    controller.terminate().await?;
+    controller.also("--annotate-pods");
+    controller.restart().await?;
+    for owner in [&leaders, &workers] {
+        wait_until(secs(20), &format!("the labels of {} are mended", owner.name_any()), || async {
+            let labels = group_labels(&client, owner).await?;
+            Ok(Seen::when(labels == ["lws", "lws"], || format!("{labels:?}")))
+        })
+        .await?;
+        stays_without_group(&client, owner, 1).await?;
+    }
     accounting_matches_api(w).await
+}
+
+/// Returns the label with the name of the PodGroup of each pod of an owner; empty where there is none.
+async fn group_labels(client: &Client, owner: &DynamicObject) -> Result<Vec<String>> {
+    let pods = pods_of(client, &owner.name_any()).await?;
+    Ok(pods.iter().map(|pod| pod.labels().get(GROUP_LABEL).cloned().unwrap_or_default()).collect())
 }
