@@ -1,7 +1,9 @@
 //! Updates the state when a gang loses a member: its place is kept, until the gang has its minimum again or the admission timeout ends (A8).
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::accounting::Accounting;
 use crate::api::GroupKey;
 use crate::cycle::admission::reservation;
 use crate::cycle::cache::{LostMember, gang};
@@ -23,6 +25,10 @@ impl SchedulingState {
         if facts.min_member < 2 || !was_whole || ends || is_evicted || self.nominations.kept_for(key).len() >= missing {
             return;
         }
+        let in_queue = (*lost.queue == *facts.queue).then(|| Arc::clone(&lost.queue));
+        if !self.fits_again(lost, in_queue.as_deref()) {
+            return;
+        }
         if let Some(place) = self.nominations.keep(key, uid, &lost.node, &lost.facts.request) {
             self.cache.accounting.keep(&place.uid, &place.node, &place.resources);
             self.cache.charge_changed(Some(&place.node), None, false);
@@ -30,6 +36,21 @@ impl SchedulingState {
             reservation::reserve_refused_bind(&mut self.cache, key, &lost.queue, &lost.facts.request);
             self.cache.set_keeps_places(key, true);
         }
+    }
+
+    /// Whether the request of the lost member fits again on its node, and in this queue. What is nominated for other PodGroups counts. Some of it may be
+    /// overcommitted until pods end, so it is enough if the request fits when the terminating pods and the victims are gone, as in a search for victims.
+    fn fits_again(&mut self, lost: &LostMember, queue: Option<&str>) -> bool {
+        if fits(&self.cache.accounting, lost, queue) {
+            return true;
+        }
+        if self.nominations.gangs.is_empty() {
+            return false;
+        }
+        let leaving = self.nominations.terminating_or_victims(&self.cache);
+        let mut trial = self.cache.accounting.trial();
+        leaving.iter().for_each(|uid| _ = trial.set_aside(uid));
+        fits(trial.accounting(), lost, queue)
     }
 
     /// The PodGroup changed: drops the kept places that it does not need any more.
@@ -83,6 +104,13 @@ impl SchedulingState {
             self.cache.set_keeps_places(key, false);
         }
     }
+}
+
+/// Whether the request fits on the node and in the queue. A node that is gone takes no other pod, so it is in no pod's way.
+fn fits(accounting: &Accounting, lost: &LostMember, queue: Option<&str>) -> bool {
+    let request = &lost.facts.request;
+    accounting.ledger().node(&lost.node).is_none_or(|node| node.fits(request).is_ok())
+        && queue.is_none_or(|queue| accounting.fits_queue(queue, request).is_ok())
 }
 
 /// How many members the minimum lacks.

@@ -129,6 +129,53 @@ fn a8_the_place_of_a_pod_that_was_evicted_for_another_goes_to_that_one() {
     assert!(state.nominations.kept.is_empty());
 }
 
+/// A pod of high priority needs the room of a terminating member and of a victim. What is nominated for it comes before the kept place of the member.
+#[test]
+fn a8_a_lost_place_is_not_kept_where_a_nomination_counts_on_its_room() {
+    for of_queue in [false, true] {
+        let mut state = empty_state();
+        state.apply_queue(queue("q", None, if of_queue { &[("cpu", 3)] } else { &[] }));
+        state.apply_node(node("n", &[("cpu", if of_queue { 8 } else { 2 })]));
+        state.apply_node(node("m", &[("cpu", 1)]));
+        state.apply_group(group("ns", "g", 2, "q"));
+        state.apply_group(group("ns", "low", 1, "q"));
+        let member = running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n");
+        state.apply_pod(member.clone());
+        state.apply_pod(running(pod("ns", "g-1", "g", &[("cpu", 1)]), "m"));
+        state.apply_pod(PodFacts { priority: -1, ..running(pod("ns", "low-0", "low", &[("cpu", 1)]), "n") });
+        assert!(at(&mut state, 0).binds.is_empty());
+        state.apply_pod(PodFacts { deleting: true, ..member });
+        state.apply_group(group("ns", "high", 1, "q"));
+        state.apply_pod(PodFacts { priority: 9, ..pod("ns", "high-0", "high", &[("cpu", 2)]) });
+        let plan = at(&mut state, 1);
+        let victims: Vec<&str> = plan.evictions.iter().flat_map(|eviction| &eviction.victims).map(|victim| &*victim.name).collect();
+        assert_eq!(victims, ["low-0"], "{of_queue}: {}", message(&state, "high"));
+        state.delete_pod(&uid("g-0"));
+        assert!(at(&mut state, 2).binds.is_empty());
+        assert!(state.nominations.kept.is_empty());
+        state.delete_pod(&uid("low-0"));
+        assert_eq!(bound(&at(&mut state, 3)), [("high-0", "n")], "{of_queue}: {}", message(&state, "high"));
+    }
+}
+
+/// The node is overcommitted by what is nominated until the victim is gone. Then there is room for both.
+#[test]
+fn a8_a_lost_place_is_kept_beside_a_nomination_that_does_not_count_on_it() {
+    let mut state = full(false);
+    state.apply_node(node("n4", &[("cpu", 1)]));
+    state.apply_node(node("n1", &[("cpu", 2)]));
+    state.apply_pod(PodFacts { priority: -1, ..running(pod("ns", "low-0", "rival", &[("cpu", 1)]), "n1") });
+    state.apply_pod(PodFacts { priority: 9, ..running(pod("ns", "rival-0", "rival", &[("cpu", 1)]), "n4") });
+    state.apply_group(group("ns", "high", 1, "q"));
+    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    assert_eq!(at(&mut state, 2).evictions.len(), 1, "{}", message(&state, "high"));
+    let lost = ["g-0", "g-1", "g-2"].into_iter().find(|name| node_of(&state, name) == "n1").unwrap();
+    state.delete_pod(&uid(lost));
+    assert_eq!(state.nominations.kept.values().map(Vec::len).sum::<usize>(), 1);
+    state.delete_pod(&uid("low-0"));
+    assert_eq!(bound(&at(&mut state, 3)), [("high-0", "n1")], "{}", message(&state, "high"));
+}
+
 #[test]
 fn a8_in_a_fifo_queue_a_gang_without_a_member_keeps_what_it_has_behind_the_first() {
     let mut state = full(true);
