@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::Accounting;
-use crate::api::GroupKey;
+use crate::api::{GroupFacts, GroupKey};
 use crate::cycle::admission::reservation;
-use crate::cycle::cache::{LostMember, gang};
+use crate::cycle::cache::{Group, LostMember, gang};
 use crate::cycle::nominations::KeptPlace;
 
 use super::SchedulingState;
@@ -17,7 +17,7 @@ impl SchedulingState {
         let (key, uid) = (&lost.facts.group, &lost.facts.uid);
         let Some(group) = self.cache.groups.get(key) else { return };
         let Some(facts) = &group.facts else { return };
-        let missing = missing(group.counts.placed.saturating_add(group.counts.succeeded), facts.min_member);
+        let missing = missing(group, facts);
         // The room of a victim is for another PodGroup, and a gang that is evicted needs none.
         let is_evicted = self.nominations.victims.contains_key(uid) || group.partial.eviction.is_some();
         let was_whole = group.partial.had_placement() && group.counts.placed > 0;
@@ -60,8 +60,7 @@ impl SchedulingState {
         }
         let needed = self.cache.groups.get(key).and_then(|group| {
             let facts = group.facts.as_ref().filter(|facts| !facts.is_over() && group.counts.placed > 0)?;
-            (!gang::is_satisfied(group, facts))
-                .then(|| missing(group.counts.placed.saturating_add(group.counts.succeeded), facts.min_member))
+            Some(missing(group, facts))
         });
         if needed.is_none() && self.cache.groups.get(key).is_some_and(|group| group.counts.placed == 0) {
             // Nothing of it is left for which the request is kept. It asks for admission as any other.
@@ -113,9 +112,9 @@ fn fits(accounting: &Accounting, lost: &LostMember, queue: Option<&str>) -> bool
         && queue.is_none_or(|queue| accounting.fits_queue(queue, request).is_ok())
 }
 
-/// How many members the minimum lacks.
-fn missing(has: u32, minimum: u32) -> usize {
-    usize::try_from(minimum.saturating_sub(has)).unwrap_or(usize::MAX)
+/// How many members the minimum lacks, that of each task included.
+fn missing(group: &Group, facts: &GroupFacts) -> usize {
+    usize::try_from(gang::missing(group, facts)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

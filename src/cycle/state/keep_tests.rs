@@ -176,6 +176,28 @@ fn a8_a_lost_place_is_kept_beside_a_nomination_that_does_not_count_on_it() {
     assert_eq!(bound(&at(&mut state, 3)), [("high-0", "n1")], "{}", message(&state, "high"));
 }
 
+/// A gang of three, one of them a chief, with one worker more. The chief is lost, and then the gang still has three members.
+#[test]
+fn a8_the_place_of_the_only_member_of_a_task_is_kept_though_the_number_of_members_is_enough() {
+    let mut state = empty_state();
+    ["n1", "n2", "n3", "n4"].into_iter().for_each(|name| state.apply_node(node(name, &[("cpu", 1)])));
+    let tasks = [("chief".to_owned(), 1), ("worker".to_owned(), 2)].into();
+    state.apply_group(GroupFacts { min_task_member: tasks, ..group("ns", "g", 3, "default") });
+    let of = |name: &str, task: &str| PodFacts { task: Some(task.to_owned()), ..pod("ns", name, "g", &[("cpu", 1)]) };
+    state.apply_pod(running(of("chief-0", "chief"), "n1"));
+    for (name, node) in [("worker-0", "n2"), ("worker-1", "n3"), ("worker-2", "n4")] {
+        state.apply_pod(running(of(name, "worker"), node));
+    }
+    gang(&mut state, "rival", 1, "default", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    state.delete_pod(&uid("chief-0"));
+    assert!(at(&mut state, 1).binds.is_empty(), "the place of the chief is kept");
+    state.apply_pod(of("chief-1", "chief"));
+    assert_eq!(bound(&at(&mut state, 2)), [("chief-1", "n1")]);
+    state.delete_pod(&uid("worker-2"));
+    assert_eq!(bound(&at(&mut state, 3)), [("rival-0", "n4")], "the gang needs two workers only");
+}
+
 #[test]
 fn a8_in_a_fifo_queue_a_gang_without_a_member_keeps_what_it_has_behind_the_first() {
     let mut state = full(true);
