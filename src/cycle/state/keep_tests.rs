@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::api::pod_facts::PodPhase;
 use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
+use crate::cycle::cache::Change;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
@@ -196,6 +197,20 @@ fn a8_the_place_of_the_only_member_of_a_task_is_kept_though_the_number_of_member
     assert_eq!(bound(&at(&mut state, 2)), [("chief-1", "n1")]);
     state.delete_pod(&uid("worker-2"));
     assert_eq!(bound(&at(&mut state, 3)), [("rival-0", "n4")], "the gang needs two workers only");
+}
+
+#[test]
+fn a5_a_failed_member_is_gone_once_and_not_again_with_each_of_its_updates() {
+    let mut state = full(false);
+    let failed = PodFacts { phase: PodPhase::Failed, ..PodFacts::clone(&state.cache().pods()[&uid("g-0")].facts) };
+    let gone = |state: &mut SchedulingState, facts: &PodFacts| {
+        state.cache.apply_pod(facts.clone());
+        state.cache.take_changes().iter().filter(|change| matches!(change, Change::MemberGone(_))).count()
+    };
+    assert_eq!(gone(&mut state, &failed), 1);
+    assert_eq!(gone(&mut state, &PodFacts { labels: [("app".to_owned(), "x".to_owned())].into(), ..failed.clone() }), 0);
+    // A pod that a new process sees for the first time has failed as well.
+    assert_eq!(gone(&mut empty_state(), &failed), 1);
 }
 
 #[test]
