@@ -1,12 +1,13 @@
 //! What pods outside our queues use is not there to be guaranteed or shared (N4), as small scenarios.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::preemption_tests::{at, confirm, names};
 use super::state::SchedulingState;
-use super::testing::{limits, node, pod, queue, running};
-use super::tests::{empty_state, gang, message};
-use crate::api::{PodFacts, QueueFacts};
+use super::testing::{group, limits, node, pod, queue, running};
+use super::tests::{bound, empty_state, gang, message};
+use crate::api::{GroupFacts, NodeFacts, PodFacts, QueueFacts};
 
 /// A pod of another scheduler on the node.
 fn foreign(name: &str, node: &str, cpu: i64) -> PodFacts {
@@ -83,4 +84,29 @@ fn more_use_by_others_evicts_nothing_until_a_podgroup_waits_and_then_reclaims() 
     let plan = at(&mut state, 600);
     assert_eq!(plan.evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>(), 1, "{plan:?}");
     assert!(plan.evictions[0].victims.iter().all(|victim| &*victim.queue == "a"));
+}
+
+/// The victim is gone before the foreign pod, on another node, on which the nomination counts as well: the total is larger without it.
+#[test]
+fn a_nomination_waits_for_a_terminating_pod_of_others_that_leaves_more_to_the_queues() {
+    for preemptable in [true, false] {
+        let mut state = empty_state();
+        state.apply_node(node("n1", &[("cpu", 6)]));
+        state.apply_node(NodeFacts { unschedulable: true, ..node("n2", &[("cpu", 4)]) });
+        let guarantee = if preemptable { limits(&[("cpu", 4)]) } else { limits(&[]) };
+        for (name, guarantee) in [("other", guarantee), ("q", limits(&[]))] {
+            state.apply_queue(QueueFacts { guarantee, deserved: limits(&[("cpu", 4), ("pods", 50)]), ..queue(name, None, &[]) });
+        }
+        state.apply_group(group("ns", "low", 1, "q"));
+        state.apply_pod(PodFacts { priority: -1, ..running(pod("ns", "low-0", "low", &[("cpu", 6)]), "n1") });
+        state.apply_pod(PodFacts { deleting: true, ..foreign("f", "n2", 4) });
+        state.apply_group(GroupFacts { preemptable, ..group("ns", "high", 1, "q") });
+        state.apply_pod(PodFacts { priority: 9, ..pod("ns", "high-0", "high", &[("cpu", 4)]) });
+        assert_eq!(at(&mut state, 0).evictions.len(), 1, "{preemptable}: {}", message(&state, "high"));
+        state.delete_pod(&"ns/low-0".into());
+        assert!(at(&mut state, 1).binds.is_empty());
+        state.delete_pod(&"ns/f".into());
+        assert!(state.has_work(Duration::from_secs(1)));
+        assert_eq!(bound(&at(&mut state, 1)), [("high-0", "n1")], "{preemptable}: {}", message(&state, "high"));
+    }
 }
