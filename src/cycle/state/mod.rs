@@ -377,7 +377,7 @@ impl SchedulingState {
             self.cache.notice_overpromising();
         }
         let candidates = self.requeue.take(now, preemptable, &self.cache);
-        self.cache.classes.tidy();
+        self.cache.tidy_classes();
         // What became free is passed on by now, all the way up.
         self.cache.accounting.forget_unused_places();
         candidates
