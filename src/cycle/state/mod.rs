@@ -212,7 +212,7 @@ impl SchedulingState {
         match change {
             Change::Wake(wake) => {
                 if let Wake::Node(node) = &wake {
-                    nominations.kept_on(node).iter().for_each(|key| requeue.try_again(key));
+                    nominations.kept_on(node).for_each(|key| requeue.try_again(key));
                 }
                 requeue.changed(wake);
             }
