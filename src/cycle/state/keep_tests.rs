@@ -159,6 +159,26 @@ fn a8_a_lost_place_is_not_kept_where_a_nomination_counts_on_its_room() {
     }
 }
 
+#[test]
+fn a8_a_lost_place_is_kept_only_where_its_request_fits_again() {
+    type Change = fn(&mut SchedulingState);
+    let same: Change = |_| {};
+    let smaller_queue: Change = |state| state.apply_queue(queue("q", None, &[("cpu", 2)]));
+    let closed: Change = |state| state.apply_queue(QueueFacts { closed_by_hand: true, ..queue("q", None, &[("cpu", 3)]) });
+    let smaller_node: Change = |state| state.apply_node(node(&node_of(state, "g-0"), &[("cpu", 0)]));
+    let node_gone: Change = |state| state.delete_node(&node_of(state, "g-0"));
+    let changes = [(same, true, 1), (smaller_queue, true, 0), (closed, true, 0), (smaller_node, false, 0), (node_gone, false, 1)];
+    for (at, (change, of_queue, kept)) in changes.into_iter().enumerate() {
+        let mut state = full(of_queue);
+        change(&mut state);
+        let reserved = |state: &SchedulingState| state.cache().accounting().quota().queue("q").reserved.get("cpu");
+        let by_others = reserved(&state);
+        state.delete_pod(&uid("g-0"));
+        let for_it = reserved(&state).minus(by_others);
+        assert_eq!((state.nominations.kept.len(), for_it), (kept, Amount::from_units(i64::try_from(kept).unwrap())), "change {at}");
+    }
+}
+
 /// The node is overcommitted by what is nominated until the victim is gone. Then there is room for both.
 #[test]
 fn a8_a_lost_place_is_kept_beside_a_nomination_that_does_not_count_on_it() {
