@@ -191,7 +191,7 @@ impl Quota {
         let mut unused = self.unused_guarantees.known_mut().filter(|unused| !unused.is_empty());
         for queue in queues {
             // What an inner queue uses itself is demand (S1), also in its entitlement; so is what is used in a deleted queue below it.
-            if self.tree.children(&queue).next().is_some() || self.tree.has_places() && self.tree.fault(&queue).is_some() {
+            if self.tree.children(&queue).next().is_some() || self.tree.counts_by_place(&queue) {
                 self.entitlements.forget();
             }
             if let Some(unused) = &mut unused {

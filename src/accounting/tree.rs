@@ -144,6 +144,20 @@ impl QueueTree {
         !self.places.is_empty()
     }
 
+    /// Whether the queue is a deleted one that keeps its place, or below one. Allocates nothing.
+    pub(super) fn counts_by_place(&self, name: &str) -> bool {
+        let mut at = name;
+        let most = if self.has_places() { MAX_DEPTH } else { 0 };
+        for _ in 0..most {
+            if self.places.parent(at).is_some() {
+                return true;
+            }
+            let Some(parent) = self.parents.get(at) else { return false };
+            at = parent;
+        }
+        false
+    }
+
     /// Returns the deleted queues with a place, by name.
     pub(super) fn deleted(&self) -> impl Iterator<Item = &Arc<str>> {
         self.places.queues()

@@ -113,3 +113,18 @@ fn the_audit_reports_a_child_in_the_wrong_list() {
     tree.children.remove("a");
     assert_eq!(tree.misfiled(), ["a".into()]);
 }
+
+#[test]
+fn t5_a_queue_counts_by_a_place_if_it_or_a_queue_above_it_is_deleted_and_in_use() {
+    let mut tree = QueueTree::new();
+    let names = ["root", "default", "team", "leaf", "old", "below", "lost", "x", "y", "unknown"];
+    for (name, parent) in [("team", ""), ("leaf", "team"), ("old", "team"), ("below", "old"), ("lost", "nowhere"), ("x", "y"), ("y", "x")] {
+        tree.upsert(&QueueShape { name: name.into(), parent: (!parent.is_empty()).then(|| parent.into()) });
+    }
+    let by_place = |tree: &QueueTree| names.into_iter().filter(|name| tree.counts_by_place(name)).collect::<Vec<_>>();
+    assert!(by_place(&tree).is_empty());
+    tree.remove("old", true);
+    assert_eq!(by_place(&tree), ["old", "below"], "other faults are none of a deleted queue");
+    tree.forget_place("old");
+    assert!(by_place(&tree).is_empty());
+}

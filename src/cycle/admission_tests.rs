@@ -384,6 +384,21 @@ fn a7_what_is_reserved_in_vain_holds_further_members_back_once_and_no_longer_tha
 }
 
 #[test]
+fn a7_what_is_reserved_without_an_admission_timeout_holds_further_members_back_for_a_time_all_the_same() {
+    let forever = Policy { admission_timeout: Duration::ZERO, ..POLICY };
+    let run_at = |state: &mut SchedulingState, seconds| run(state, &forever, Duration::from_secs(seconds)).binds.len();
+    let mut state = empty_state();
+    (1..=4).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    elastic(&mut state, "c", 0);
+    assert_eq!(run_at(&mut state, 0), 0);
+    elastic(&mut state, "a", 16);
+    assert_eq!(run_at(&mut state, 1), 14);
+    assert_eq!((run_at(&mut state, 29), state.next_attempt()), (0, Some(Duration::from_secs(30))));
+    assert_eq!(run_at(&mut state, 30) + run_at(&mut state, 30), 2);
+    assert_eq!((phase(&state, "c"), reserved(&state, "root")), (Phase::Inqueue, cpus(2)), "its reservation has no end");
+}
+
+#[test]
 fn a7_podgroups_that_are_seen_together_have_their_minimum_before_one_has_more() {
     let mut state = empty_state();
     (1..=4).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));

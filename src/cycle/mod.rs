@@ -115,7 +115,8 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
                     rank.has_minimum = true;
                     turns.push(Arc::clone(&queue), rank, *want);
                 }
-                Turn::First => _ = first.insert(Arc::clone(&queue), key),
+                // A PodGroup that has its turn behind the first does not replace it.
+                Turn::First => _ = first.entry(Arc::clone(&queue)).or_insert(key),
             }
         }
         if contend {

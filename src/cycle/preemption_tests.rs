@@ -342,3 +342,31 @@ fn a_new_leader_counts_the_pods_that_leave_and_evicts_only_what_is_missing() {
         assert_eq!(plan.binds.iter().filter(|bind| &*bind.group.name == "owed").count(), 5, "{leaving} pods leave");
     }
 }
+
+/// Each of three further members has room for itself beside what is reserved, and needs a victim and the rest of a node. All three together would take a part of what
+/// another PodGroup has reserved.
+#[test]
+fn a7_further_members_do_not_preempt_for_more_than_the_minimum_of_others_leaves() {
+    let mut state = empty_state();
+    let zone = || [("zone".to_owned(), "z".to_owned())].into();
+    state.apply_node(node("n0", &[("cpu", 3)]));
+    state.apply_group(group("ns", "low", 1, "default"));
+    for index in 1..=3 {
+        let name = format!("n{index}");
+        state.apply_node(crate::api::NodeFacts { labels: zone(), ..node(&name, &[("cpu", 2)]) });
+        state.apply_pod(PodFacts { priority: -1, ..running(pod("ns", &format!("low-{index}"), "low", &[("cpu", 1)]), &name) });
+    }
+    state.apply_group(group("ns", "further", 1, "default"));
+    state.apply_pod(running(pod("ns", "further-0", "further", &[("cpu", 1)]), "n0"));
+    let minimum = super::testing::amounts(&[("cpu", 3)]);
+    state.apply_group(GroupFacts { min_resources: Some(minimum), ..group("ns", "minimum", 1, "default") });
+    assert!(at(&mut state, 0).binds.is_empty());
+    for index in 1..=3 {
+        let mut facts = PodFacts { priority: 9, ..pod("ns", &format!("further-{index}"), "further", &[("cpu", 2)]) };
+        facts.constraints.node_selector = zone();
+        state.apply_pod(facts);
+    }
+    let plan = at(&mut state, 1);
+    let victims: usize = plan.evictions.iter().map(|eviction| eviction.victims.len()).sum();
+    assert_eq!(victims, 1, "{}", message(&state, "further"));
+}

@@ -7,7 +7,8 @@ use super::testing::{POLICY, amounts, class, group, node, pod, queue, running};
 use super::tests::{bound, empty_state, gang, message};
 use super::*;
 use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
-use crate::api::{GroupFacts, PodFacts};
+use crate::api::queue::DequeueStrategy;
+use crate::api::{GroupFacts, PodFacts, QueueFacts};
 use k8s_openapi::jiff::Timestamp;
 
 /// Three of four are bound, and the node of the fourth is gone.
@@ -310,4 +311,18 @@ fn a_gang_that_had_its_nodes_and_requests_more_passes_no_podgroup_in_a_fifo_queu
         }
         assert_eq!(at(&mut state, 2).binds.len(), usize::from(loses), "{loses}");
     }
+}
+
+#[test]
+fn a6_a_partially_bound_gang_that_finds_no_room_is_not_named_as_the_first_of_its_fifo_queue() {
+    let mut state = empty_state();
+    state.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[]) });
+    state.apply_node(node("n", &[("cpu", 1)]));
+    for name in ["first", "part", "then"] {
+        state.apply_group(GroupFacts { preemptable: false, ..group("ns", name, if name == "part" { 2 } else { 1 }, "q") });
+        state.apply_pod(PodFacts { priority: if name == "first" { 9 } else { 0 }, ..pod("ns", &format!("{name}-1"), name, &[("cpu", 1)]) });
+    }
+    state.apply_pod(running(pod("ns", "part-0", "part", &[("cpu", 1)]), "n"));
+    assert!(run(&mut state, &POLICY, Duration::ZERO).binds.is_empty());
+    assert_eq!(message(&state, "then"), "the queue is fifo, and PodGroup ns/first comes first");
 }

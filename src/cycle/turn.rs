@@ -259,7 +259,7 @@ impl Ongoing<'_> {
     }
 
     /// Whether later PodGroups of the queue wait for this one: while the queue is fifo and the PodGroup could ever fit (A6).
-    fn is_first(&self, want: &Want) -> bool {
+    fn is_first(&mut self, want: &Want) -> bool {
         self.state.cache.is_fifo(self.queue) && {
             let least = admit::least(&self.state.cache, &want.key, &want.members, want.gang.needed);
             let needed = usize::try_from(want.gang.needed.max(1)).unwrap_or(usize::MAX);

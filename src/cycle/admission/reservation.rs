@@ -30,7 +30,7 @@ use super::admit::Admitted;
 /// After this number of times the back-off does not become longer.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// The first back-off of a PodGroup without an admission timeout, after a preemption in vain.
+/// Where there is no admission timeout: the first back-off after a preemption in vain, and the time in which further members of others leave room (A7).
 const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl AdmissionBackoff {
@@ -163,9 +163,11 @@ pub(in crate::cycle) fn reserve(
 
 /// Begins the time in which further members of other PodGroups leave room for the reservation, unless it has begun or is over (A7).
 fn begin_precedence(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, timeout: Duration) {
-    let Some(group) = cache.groups.get_mut(key).filter(|_| !timeout.is_zero()) else { return };
+    let Some(group) = cache.groups.get_mut(key) else { return };
     if group.admission.precedence == Precedence::Whole {
-        group.admission.precedence = Precedence::Until(now.saturating_add(timeout));
+        // A reservation without an end would hold the others back for ever.
+        let time = if timeout.is_zero() { WITHOUT_TIMEOUT } else { timeout };
+        group.admission.precedence = Precedence::Until(now.saturating_add(time));
     }
     if let Precedence::Until(until) = group.admission.precedence {
         timers.set(key, Timer::Precedence, until);

@@ -96,7 +96,12 @@ impl Cache {
             if before.as_ref().is_some_and(|(at, asked)| at.as_deref() == Some(&**node) && *asked == facts.request) {
                 return;
             }
+            let total = self.accounting.ledger().total().clone();
             self.accounting.charge_observed(&facts.uid, Some(node), None, &facts.request);
+            // A smaller total makes shares and floors smaller, so that more pods may be preempted, or less is kept for guarantees.
+            if !self.accounting.ledger().total().covers(&total) {
+                self.changed(Change::Victims);
+            }
             let (old_node, freed) = before.map_or((None, false), |(node, _)| (node, true));
             self.charge_changed(old_node.as_deref(), None, freed);
             self.charge_changed(Some(node), None, false);

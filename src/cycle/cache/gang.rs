@@ -50,8 +50,7 @@ pub fn resolve(cache: &Cache, group: &Group, facts: &GroupFacts) -> Result<Gang,
             return Err(blocked().unwrap_or(Refusal::NotEnoughPodsOfTask { task: task.clone(), wanted, there, gated }));
         }
     }
-    let of_tasks = tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing));
-    Ok(Gang { needed: needed.max(of_tasks), tasks })
+    Ok(Gang { needed: needed.max(sum(&tasks)), tasks })
 }
 
 /// Returns the number of these members that have scheduling gates.
@@ -79,6 +78,16 @@ pub fn has_its_places(group: &Group, facts: &GroupFacts) -> bool {
 #[must_use]
 pub fn is_whole(cache: &Cache, group: &Group, facts: &GroupFacts) -> bool {
     resolve(cache, group, facts).is_ok()
+}
+
+/// Returns how many members its minimum lacks, that of each task included.
+pub(in crate::cycle) fn missing(group: &Group, facts: &GroupFacts) -> u32 {
+    let has = group.counts.placed.saturating_add(group.counts.succeeded);
+    facts.min_member.saturating_sub(has).max(sum(&missing_tasks(group, facts)))
+}
+
+fn sum(of_tasks: &BTreeMap<String, u32>) -> u32 {
+    of_tasks.values().fold(0, |sum, missing| sum.saturating_add(*missing))
 }
 
 /// Returns the number of members of each task that still need a node; tasks that have enough are left out.

@@ -98,6 +98,8 @@ pub struct Cache {
     queues: queues::Queues,
     /// What PodGroups have reserved and further members of others leave room for (A7).
     reserved_first: Resources,
+    /// How much the nodes could ever take, as far as it was counted since a node changed (A6).
+    room_if_empty: nodes::RoomIfEmpty,
     /// What the queues want, and the shares that follow.
     pub(in crate::cycle) sharing: Sharing,
     dirty: Dirty,
@@ -125,6 +127,7 @@ impl Cache {
             budgets: Arc::default(),
             queues: queues::Queues::default(),
             reserved_first: Resources::new(),
+            room_if_empty: nodes::RoomIfEmpty::new(),
             sharing: Sharing::default(),
             dirty: Dirty::default(),
             changes: Vec::new(),
@@ -240,6 +243,6 @@ impl Cache {
             let queues = &self.queues.facts;
             self.dirty.queues.retain(|name| queues.contains_key(name));
         }
-        self.classes.tidy();
+        self.tidy_classes();
     }
 }

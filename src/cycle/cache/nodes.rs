@@ -1,6 +1,6 @@
 //! Updates the cache when a node is added, changed or deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::accounting::ROOT_QUEUE;
@@ -14,6 +14,18 @@ use crate::cycle::placement::filter::NodeState;
 use crate::cycle::placement::nodes::NodeId;
 
 use super::{Cache, Change, Wake};
+
+/// How many pods of a class the nodes could take if no pod were there, by the node groups that are barred and by class. It depends on the objects of the nodes
+/// alone.
+pub(super) type RoomIfEmpty = BTreeMap<BTreeSet<String>, BTreeMap<ClassId, CountedRoom>>;
+
+/// The room that was counted for a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CountedRoom {
+    pods: usize,
+    /// Whether all nodes were counted; if not, there may be more room.
+    of_all_nodes: bool,
+}
 
 impl Cache {
     /// Adds or updates a node.
@@ -40,7 +52,7 @@ impl Cache {
     }
 
     /// Whether the nodes could take so many of these waiting members, if no pod were there. An upper bound: members of several classes are counted apart.
-    pub(in crate::cycle) fn could_ever_take(&self, queue: &str, members: &[Uid], needed: usize) -> bool {
+    pub(in crate::cycle) fn could_ever_take(&mut self, queue: &str, members: &[Uid], needed: usize) -> bool {
         let mut classes: BTreeMap<ClassId, usize> = BTreeMap::new();
         for class in members.iter().filter_map(|uid| self.pods.get(uid)?.class) {
             let count = classes.entry(class).or_default();
@@ -49,17 +61,37 @@ impl Cache {
         let barred = self.barred_groups(queue);
         let mut possible = 0_usize;
         for (class, count) in classes {
-            let Some(class) = self.classes.get(class) else { return true };
-            let mut room = 0_usize;
-            for node in self.nodes.ids().filter_map(|id| self.node(id)) {
-                if room >= count {
-                    break;
-                }
-                room = room.saturating_add(pods_if_empty(&class.request, &class.constraints, &barred, &node));
-            }
+            let Some(room) = self.room_if_empty(class, &barred, count) else { return true };
             possible = possible.saturating_add(room.min(count));
         }
         members.is_empty() || possible >= needed
+    }
+
+    /// Returns how many pods of the class the nodes could take if no pod were there; where that is `wanted` or more, a number that is not below it. None where
+    /// the class is unknown.
+    fn room_if_empty(&mut self, id: ClassId, barred: &BTreeSet<String>, wanted: usize) -> Option<usize> {
+        let counted = self.room_if_empty.get(barred).and_then(|classes| classes.get(&id)).copied();
+        if let Some(counted) = counted.filter(|counted| counted.of_all_nodes || counted.pods >= wanted) {
+            return Some(counted.pods);
+        }
+        let class = self.classes.get(id)?;
+        let mut counted = CountedRoom { pods: 0, of_all_nodes: true };
+        for node in self.nodes.ids().filter_map(|id| self.node(id)) {
+            if counted.pods >= wanted {
+                counted.of_all_nodes = false;
+                break;
+            }
+            counted.pods = counted.pods.saturating_add(pods_if_empty(&class.request, &class.constraints, barred, &node));
+        }
+        self.room_if_empty.entry(barred.clone()).or_default().insert(id, counted);
+        Some(counted.pods)
+    }
+
+    /// Drops the unused classes if there are too many of them, and what was counted for them.
+    pub(in crate::cycle) fn tidy_classes(&mut self) {
+        if self.classes.tidy() {
+            self.room_if_empty.clear();
+        }
     }
 
     /// What is idle on all nodes together.
@@ -81,11 +113,42 @@ impl Cache {
 
     fn object_changed(&mut self, name: &str) {
         self.changed(Change::NodeObject(Arc::from(name)));
+        self.room_if_empty.clear();
         self.sharing.shares = None;
         // The labels of nodes make the domains of anti-affinity.
         if !self.anti_affinity.is_empty() {
             self.anti_affinity.nodes_changed();
             self.changed(Wake::AntiAffinity);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CountedRoom;
+    use crate::api::Uid;
+    use crate::cycle::testing::{node, pod};
+    use crate::cycle::tests::empty_state;
+
+    #[test]
+    fn a6_the_nodes_are_counted_once_for_a_class_until_a_node_changes() {
+        let mut state = empty_state();
+        (0..3).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 2)])));
+        let members: Vec<Uid> = (0..9).map(|at| Uid::from(format!("ns/p{at}").as_str())).collect();
+        (0..9).for_each(|at| state.apply_pod(pod("ns", &format!("p{at}"), "g", &[("cpu", 1)])));
+        let known =
+            |state: &super::super::Cache| state.room_if_empty.values().flat_map(|classes| classes.values().copied()).collect::<Vec<_>>();
+        let cache = &mut state.cache;
+        assert!(cache.could_ever_take("default", &members[..2], 2));
+        assert_eq!(known(cache), [CountedRoom { pods: 2, of_all_nodes: false }], "one node is enough");
+        assert!(cache.could_ever_take("default", &members[..6], 6) && !cache.could_ever_take("default", &members, 9));
+        assert_eq!(known(cache), [CountedRoom { pods: 6, of_all_nodes: true }]);
+        // What is known is used, whatever the nodes are.
+        cache.room_if_empty.values_mut().flat_map(|classes| classes.values_mut()).for_each(|counted| counted.pods = 9);
+        assert!(cache.could_ever_take("default", &members, 9));
+        state.apply_node(node("n0", &[("cpu", 4)]));
+        assert!(!state.cache.could_ever_take("default", &members, 9) && state.cache.could_ever_take("default", &members[..8], 8));
+        state.delete_node("n0");
+        assert!(!state.cache.could_ever_take("default", &members[..8], 8));
     }
 }

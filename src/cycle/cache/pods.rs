@@ -119,7 +119,8 @@ impl Cache {
             return;
         }
         self.notice_changed_victim(&facts);
-        if facts.phase == PodPhase::Failed {
+        let had_failed = self.pods.get(&facts.uid).is_some_and(|known| known.facts.phase == PodPhase::Failed);
+        if facts.phase == PodPhase::Failed && !had_failed {
             self.notice_lost(&facts.uid);
             self.changed(Change::MemberGone(facts.group.clone()));
         }

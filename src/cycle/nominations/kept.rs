@@ -34,6 +34,7 @@ impl Nominations {
         }
         let place = KeptPlace { uid, node: Arc::clone(node), resources: resources.clone(), until: None };
         places.push(place.clone());
+        self.kept_on.entry(Arc::clone(node)).or_default().insert(key.clone());
         self.nodes.entry(Arc::clone(node)).or_default().add(resources);
         Some(place)
     }
@@ -47,6 +48,9 @@ impl Nominations {
     pub(in crate::cycle) fn drop_kept(&mut self, key: &GroupKey, mut which: impl FnMut(&KeptPlace) -> bool) -> Vec<KeptPlace> {
         let Some(places) = self.kept.remove(key) else { return Vec::new() };
         let (dropped, left): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| which(place));
+        for place in dropped.iter().filter(|place| left.iter().all(|left| left.node != place.node)) {
+            self.kept_no_longer_on(&place.node, key);
+        }
         if !left.is_empty() {
             self.kept.insert(key.clone(), left);
         }
@@ -55,12 +59,16 @@ impl Nominations {
     }
 
     /// The PodGroups for which places on the node are kept.
-    pub(in crate::cycle) fn kept_on(&self, node: &str) -> Vec<GroupKey> {
-        if self.kept.is_empty() {
-            return Vec::new();
+    pub(in crate::cycle) fn kept_on(&self, node: &str) -> impl Iterator<Item = &GroupKey> {
+        self.kept_on.get(node).into_iter().flatten()
+    }
+
+    fn kept_no_longer_on(&mut self, node: &str, key: &GroupKey) {
+        let Some(groups) = self.kept_on.get_mut(node) else { return };
+        groups.remove(key);
+        if groups.is_empty() {
+            self.kept_on.remove(node);
         }
-        let there = |(_, places): &(&GroupKey, &Vec<KeptPlace>)| places.iter().any(|place| *place.node == *node);
-        self.kept.iter().filter(there).map(|(key, _)| key.clone()).collect()
     }
 
     /// Begins the time of new places, and returns the PodGroups with places of which the time is over. Without a timeout they are kept until the gang has its minimum.
@@ -81,5 +89,30 @@ impl KeptPlace {
     /// Whether its time is over.
     pub(in crate::cycle) fn is_over(&self, now: Duration) -> bool {
         self.until.is_some_and(|until| until <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::testing::amounts;
+
+    #[test]
+    fn a_node_names_the_podgroups_for_which_places_there_are_kept_until_the_last_one_is_dropped() {
+        let mut nominations = Nominations::default();
+        let [a, b] = ["a", "b"].map(|name| GroupKey::new("ns", name));
+        let [one, other]: [Arc<str>; 2] = ["one".into(), "other".into()];
+        for (key, lost, node) in [(&a, "a-0", &one), (&a, "a-1", &one), (&a, "a-2", &other), (&b, "b-0", &one)] {
+            assert!(nominations.keep(key, &Uid::from(lost), node, &amounts(&[("cpu", 1)])).is_some());
+        }
+        let on = |nominations: &Nominations, node: &str| nominations.kept_on(node).cloned().collect::<Vec<_>>();
+        assert_eq!((on(&nominations, "one"), on(&nominations, "other")), (vec![a.clone(), b.clone()], vec![a.clone()]));
+        let drop = |nominations: &mut Nominations, key: &GroupKey, lost: &str| {
+            nominations.drop_kept(key, |place| place.uid.as_str().starts_with(lost)).len()
+        };
+        assert_eq!((drop(&mut nominations, &a, "a-0"), drop(&mut nominations, &a, "a-2")), (1, 1));
+        assert_eq!((on(&nominations, "one"), on(&nominations, "other")), (vec![a.clone(), b.clone()], vec![]));
+        assert_eq!((drop(&mut nominations, &a, "a"), drop(&mut nominations, &b, "b")), (1, 1));
+        assert!(nominations.kept_on.is_empty() && nominations.nodes.is_empty());
     }
 }

@@ -25,6 +25,8 @@ pub(in crate::cycle) struct Nominations {
     pub(in crate::cycle) queues: BTreeMap<Arc<str>, Resources>,
     /// The places of lost members, by the gang for which they are kept. No entry is empty.
     pub(in crate::cycle) kept: BTreeMap<GroupKey, Vec<KeptPlace>>,
+    /// The PodGroups for which places on each node are kept. No entry is empty.
+    pub(super) kept_on: BTreeMap<Arc<str>, BTreeSet<GroupKey>>,
     /// The nominations for which something changed.
     pub(in crate::cycle) changed: BTreeSet<GroupKey>,
     /// The nominations that were withdrawn since the last cycle, and why, of a bounded set.

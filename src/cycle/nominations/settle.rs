@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::accounting::Placement;
+use crate::accounting::{Bound, Placement};
 use crate::api::{GroupKey, Uid};
 use crate::cycle::cache::{Cache, gang};
 use crate::cycle::explain::Refusal;
@@ -99,7 +99,9 @@ pub(in crate::cycle) fn after_refusal(cache: &Cache, nominations: &Nominations, 
         leaving.any(|pod| pod.node.is_some_and(|node| nodes.contains(node)))
     } else if let Refusal::Ceiling(ceiling) = refusal {
         let below = cache.accounting.quota().tree().subtree(&ceiling.queue);
-        leaving.any(|pod| pod.queue.is_some_and(|queue| below.contains(queue)))
+        // What a pod outside our queues gives back is there for all of them (N4).
+        let is_of_total = matches!(ceiling.bound, Bound::Cluster | Bound::Entitlement);
+        leaving.any(|pod| pod.queue.map_or(is_of_total, |queue| below.contains(queue)))
     } else {
         false
     };

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::accounting::{Bound, Ceiling, Placement};
 use crate::api::{GroupKey, Uid};
+use crate::resources::Resources;
 
 use super::admission::reservation;
 use super::cache::{Cache, Group};
@@ -142,12 +143,36 @@ fn find(
     let room = state.cache.budget_room(state.nominations.victims());
     let of = |pod: &crate::api::PodFacts| room.of(pod);
     let outcome = reclaim::find(state, policy.placement, &preemptor, Budgets { left: room.left(), of: &of });
+    let outcome = outcome.and_then(|found| leaving_room(state, group, members, found));
     Some(match (outcome, never) {
         // It may still wait for terminating pods.
         (Ok(found), Some(why)) if !found.victims.is_empty() => Err(why),
         (Err(_), Some(why)) => Err(why),
         (outcome, _) => outcome,
     })
+}
+
+/// Returns the preemption again if these members leave room for what other PodGroups have reserved when the victims are gone (A7). If they do not, they wait
+/// for that, and no pod is preempted for it. A gang and its minimum come first themselves.
+fn leaving_room(
+    state: &mut SchedulingState,
+    group: &Unplaced,
+    members: &[Uid],
+    found: reclaim::Preemption,
+) -> Result<reclaim::Preemption, NotPreempted> {
+    let first = state.cache.reserved_first().clone();
+    if group.all_or_none || found.victims.is_empty() || first.is_zero() {
+        return Ok(found);
+    }
+    let mut asked = Resources::new();
+    members.iter().filter_map(|uid| state.cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request));
+    let gone = state.nominations.terminating_or_victims(&state.cache);
+    let mut trial = state.cache.accounting.trial();
+    gone.iter().chain(&found.victims).for_each(|uid| _ = trial.set_aside(uid));
+    match trial.accounting().quota().leaves_room(&asked, &first) {
+        Ok(()) => Ok(found),
+        Err(ceiling) => Err(NotPreempted::Unplaceable(Box::new(Refusal::Ceiling(ceiling)))),
+    }
 }
 
 fn nominate(state: &mut SchedulingState, group: &Unplaced, found: &reclaim::Preemption, now: Duration, plan: &mut Plan) {

@@ -1,10 +1,12 @@
 //! Updates the state when a gang loses a member: its place is kept, until the gang has its minimum again or the admission timeout ends (A8).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::GroupKey;
+use crate::accounting::Accounting;
+use crate::api::{GroupFacts, GroupKey};
 use crate::cycle::admission::reservation;
-use crate::cycle::cache::{LostMember, gang};
+use crate::cycle::cache::{Group, LostMember, gang};
 use crate::cycle::nominations::KeptPlace;
 
 use super::SchedulingState;
@@ -15,12 +17,16 @@ impl SchedulingState {
         let (key, uid) = (&lost.facts.group, &lost.facts.uid);
         let Some(group) = self.cache.groups.get(key) else { return };
         let Some(facts) = &group.facts else { return };
-        let missing = missing(group.counts.placed.saturating_add(group.counts.succeeded), facts.min_member);
+        let missing = missing(group, facts);
         // The room of a victim is for another PodGroup, and a gang that is evicted needs none.
         let is_evicted = self.nominations.victims.contains_key(uid) || group.partial.eviction.is_some();
         let was_whole = group.partial.had_placement() && group.counts.placed > 0;
         let ends = facts.is_over() || facts.deleting;
         if facts.min_member < 2 || !was_whole || ends || is_evicted || self.nominations.kept_for(key).len() >= missing {
+            return;
+        }
+        let in_queue = (*lost.queue == *facts.queue).then(|| Arc::clone(&lost.queue));
+        if !self.fits_again(lost, in_queue.as_deref()) {
             return;
         }
         if let Some(place) = self.nominations.keep(key, uid, &lost.node, &lost.facts.request) {
@@ -32,6 +38,21 @@ impl SchedulingState {
         }
     }
 
+    /// Whether the request of the lost member fits again on its node, and in this queue. What is nominated for other PodGroups counts. Some of it may be
+    /// overcommitted until pods end, so it is enough if the request fits when the terminating pods and the victims are gone, as in a search for victims.
+    fn fits_again(&mut self, lost: &LostMember, queue: Option<&str>) -> bool {
+        if fits(&self.cache.accounting, lost, queue) {
+            return true;
+        }
+        if self.nominations.gangs.is_empty() {
+            return false;
+        }
+        let leaving = self.nominations.terminating_or_victims(&self.cache);
+        let mut trial = self.cache.accounting.trial();
+        leaving.iter().for_each(|uid| _ = trial.set_aside(uid));
+        fits(trial.accounting(), lost, queue)
+    }
+
     /// The PodGroup changed: drops the kept places that it does not need any more.
     pub(super) fn drop_needless_places(&mut self, key: &GroupKey) {
         if self.nominations.kept_for(key).is_empty() {
@@ -39,8 +60,7 @@ impl SchedulingState {
         }
         let needed = self.cache.groups.get(key).and_then(|group| {
             let facts = group.facts.as_ref().filter(|facts| !facts.is_over() && group.counts.placed > 0)?;
-            (!gang::is_satisfied(group, facts))
-                .then(|| missing(group.counts.placed.saturating_add(group.counts.succeeded), facts.min_member))
+            Some(missing(group, facts))
         });
         if needed.is_none() && self.cache.groups.get(key).is_some_and(|group| group.counts.placed == 0) {
             // Nothing of it is left for which the request is kept. It asks for admission as any other.
@@ -85,9 +105,16 @@ impl SchedulingState {
     }
 }
 
-/// How many members the minimum lacks.
-fn missing(has: u32, minimum: u32) -> usize {
-    usize::try_from(minimum.saturating_sub(has)).unwrap_or(usize::MAX)
+/// Whether the request fits on the node and in the queue. A node that is gone takes no other pod, so it is in no pod's way.
+fn fits(accounting: &Accounting, lost: &LostMember, queue: Option<&str>) -> bool {
+    let request = &lost.facts.request;
+    accounting.ledger().node(&lost.node).is_none_or(|node| node.fits(request).is_ok())
+        && queue.is_none_or(|queue| accounting.fits_queue(queue, request).is_ok())
+}
+
+/// How many members the minimum lacks, that of each task included.
+fn missing(group: &Group, facts: &GroupFacts) -> usize {
+    usize::try_from(gang::missing(group, facts)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

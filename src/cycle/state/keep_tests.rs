@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::api::pod_facts::PodPhase;
 use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
+use crate::cycle::cache::Change;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
@@ -127,6 +128,109 @@ fn a8_the_place_of_a_pod_that_was_evicted_for_another_goes_to_that_one() {
     }
     assert!(binds.iter().any(|bind| &*bind.name == "high-0"), "{binds:?}");
     assert!(state.nominations.kept.is_empty());
+}
+
+/// A pod of high priority needs the room of a terminating member and of a victim. What is nominated for it comes before the kept place of the member.
+#[test]
+fn a8_a_lost_place_is_not_kept_where_a_nomination_counts_on_its_room() {
+    for of_queue in [false, true] {
+        let mut state = empty_state();
+        state.apply_queue(queue("q", None, if of_queue { &[("cpu", 3)] } else { &[] }));
+        state.apply_node(node("n", &[("cpu", if of_queue { 8 } else { 2 })]));
+        state.apply_node(node("m", &[("cpu", 1)]));
+        state.apply_group(group("ns", "g", 2, "q"));
+        state.apply_group(group("ns", "low", 1, "q"));
+        let member = running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n");
+        state.apply_pod(member.clone());
+        state.apply_pod(running(pod("ns", "g-1", "g", &[("cpu", 1)]), "m"));
+        state.apply_pod(PodFacts { priority: -1, ..running(pod("ns", "low-0", "low", &[("cpu", 1)]), "n") });
+        assert!(at(&mut state, 0).binds.is_empty());
+        state.apply_pod(PodFacts { deleting: true, ..member });
+        state.apply_group(group("ns", "high", 1, "q"));
+        state.apply_pod(PodFacts { priority: 9, ..pod("ns", "high-0", "high", &[("cpu", 2)]) });
+        let plan = at(&mut state, 1);
+        let victims: Vec<&str> = plan.evictions.iter().flat_map(|eviction| &eviction.victims).map(|victim| &*victim.name).collect();
+        assert_eq!(victims, ["low-0"], "{of_queue}: {}", message(&state, "high"));
+        state.delete_pod(&uid("g-0"));
+        assert!(at(&mut state, 2).binds.is_empty());
+        assert!(state.nominations.kept.is_empty());
+        state.delete_pod(&uid("low-0"));
+        assert_eq!(bound(&at(&mut state, 3)), [("high-0", "n")], "{of_queue}: {}", message(&state, "high"));
+    }
+}
+
+#[test]
+fn a8_a_lost_place_is_kept_only_where_its_request_fits_again() {
+    type Change = fn(&mut SchedulingState);
+    let same: Change = |_| {};
+    let smaller_queue: Change = |state| state.apply_queue(queue("q", None, &[("cpu", 2)]));
+    let closed: Change = |state| state.apply_queue(QueueFacts { closed_by_hand: true, ..queue("q", None, &[("cpu", 3)]) });
+    let smaller_node: Change = |state| state.apply_node(node(&node_of(state, "g-0"), &[("cpu", 0)]));
+    let node_gone: Change = |state| state.delete_node(&node_of(state, "g-0"));
+    let changes = [(same, true, 1), (smaller_queue, true, 0), (closed, true, 0), (smaller_node, false, 0), (node_gone, false, 1)];
+    for (at, (change, of_queue, kept)) in changes.into_iter().enumerate() {
+        let mut state = full(of_queue);
+        change(&mut state);
+        let reserved = |state: &SchedulingState| state.cache().accounting().quota().queue("q").reserved.get("cpu");
+        let by_others = reserved(&state);
+        state.delete_pod(&uid("g-0"));
+        let for_it = reserved(&state).minus(by_others);
+        assert_eq!((state.nominations.kept.len(), for_it), (kept, Amount::from_units(i64::try_from(kept).unwrap())), "change {at}");
+    }
+}
+
+/// The node is overcommitted by what is nominated until the victim is gone. Then there is room for both.
+#[test]
+fn a8_a_lost_place_is_kept_beside_a_nomination_that_does_not_count_on_it() {
+    let mut state = full(false);
+    state.apply_node(node("n4", &[("cpu", 1)]));
+    state.apply_node(node("n1", &[("cpu", 2)]));
+    state.apply_pod(PodFacts { priority: -1, ..running(pod("ns", "low-0", "rival", &[("cpu", 1)]), "n1") });
+    state.apply_pod(PodFacts { priority: 9, ..running(pod("ns", "rival-0", "rival", &[("cpu", 1)]), "n4") });
+    state.apply_group(group("ns", "high", 1, "q"));
+    state.apply_pod(PodFacts { priority: 9, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    assert_eq!(at(&mut state, 2).evictions.len(), 1, "{}", message(&state, "high"));
+    let lost = ["g-0", "g-1", "g-2"].into_iter().find(|name| node_of(&state, name) == "n1").unwrap();
+    state.delete_pod(&uid(lost));
+    assert_eq!(state.nominations.kept.values().map(Vec::len).sum::<usize>(), 1);
+    state.delete_pod(&uid("low-0"));
+    assert_eq!(bound(&at(&mut state, 3)), [("high-0", "n1")], "{}", message(&state, "high"));
+}
+
+/// A gang of three, one of them a chief, with one worker more. The chief is lost, and then the gang still has three members.
+#[test]
+fn a8_the_place_of_the_only_member_of_a_task_is_kept_though_the_number_of_members_is_enough() {
+    let mut state = empty_state();
+    ["n1", "n2", "n3", "n4"].into_iter().for_each(|name| state.apply_node(node(name, &[("cpu", 1)])));
+    let tasks = [("chief".to_owned(), 1), ("worker".to_owned(), 2)].into();
+    state.apply_group(GroupFacts { min_task_member: tasks, ..group("ns", "g", 3, "default") });
+    let of = |name: &str, task: &str| PodFacts { task: Some(task.to_owned()), ..pod("ns", name, "g", &[("cpu", 1)]) };
+    state.apply_pod(running(of("chief-0", "chief"), "n1"));
+    for (name, node) in [("worker-0", "n2"), ("worker-1", "n3"), ("worker-2", "n4")] {
+        state.apply_pod(running(of(name, "worker"), node));
+    }
+    gang(&mut state, "rival", 1, "default", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    state.delete_pod(&uid("chief-0"));
+    assert!(at(&mut state, 1).binds.is_empty(), "the place of the chief is kept");
+    state.apply_pod(of("chief-1", "chief"));
+    assert_eq!(bound(&at(&mut state, 2)), [("chief-1", "n1")]);
+    state.delete_pod(&uid("worker-2"));
+    assert_eq!(bound(&at(&mut state, 3)), [("rival-0", "n4")], "the gang needs two workers only");
+}
+
+#[test]
+fn a5_a_failed_member_is_gone_once_and_not_again_with_each_of_its_updates() {
+    let mut state = full(false);
+    let failed = PodFacts { phase: PodPhase::Failed, ..PodFacts::clone(&state.cache().pods()[&uid("g-0")].facts) };
+    let gone = |state: &mut SchedulingState, facts: &PodFacts| {
+        state.cache.apply_pod(facts.clone());
+        state.cache.take_changes().iter().filter(|change| matches!(change, Change::MemberGone(_))).count()
+    };
+    assert_eq!(gone(&mut state, &failed), 1);
+    assert_eq!(gone(&mut state, &PodFacts { labels: [("app".to_owned(), "x".to_owned())].into(), ..failed.clone() }), 0);
+    // A pod that a new process sees for the first time has failed as well.
+    assert_eq!(gone(&mut empty_state(), &failed), 1);
 }
 
 #[test]

@@ -212,7 +212,7 @@ impl SchedulingState {
         match change {
             Change::Wake(wake) => {
                 if let Wake::Node(node) = &wake {
-                    nominations.kept_on(node).iter().for_each(|key| requeue.try_again(key));
+                    nominations.kept_on(node).for_each(|key| requeue.try_again(key));
                 }
                 requeue.changed(wake);
             }
@@ -377,7 +377,7 @@ impl SchedulingState {
             self.cache.notice_overpromising();
         }
         let candidates = self.requeue.take(now, preemptable, &self.cache);
-        self.cache.classes.tidy();
+        self.cache.tidy_classes();
         // What became free is passed on by now, all the way up.
         self.cache.accounting.forget_unused_places();
         candidates

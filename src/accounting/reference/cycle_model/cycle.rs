@@ -263,7 +263,7 @@ impl CycleModel {
     }
 
     /// Whether the node has room (N3) for a member of the PodGroup, beside what is kept there for others (A8).
-    fn has_room(&self, cluster: &Cluster, group: &str, node: &str, asks: &Amounts) -> bool {
+    pub(super) fn has_room(&self, cluster: &Cluster, group: &str, node: &str, asks: &Amounts) -> bool {
         let kept = self.kept_for_others(node, group);
         let used = |dimension: &str| -> i128 {
             let on_it = cluster.pods.values().filter(|pod| pod.node.as_deref() == Some(node));

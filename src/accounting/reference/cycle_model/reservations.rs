@@ -105,8 +105,9 @@ impl CycleModel {
         let (group, super::MemberState::On(place)) = (&member.group, &member.state) else { return };
         let Some(spec) = self.groups.get(group).cloned().filter(|spec| spec.min_member > 1 && !spec.over && place.bound) else { return };
         let (missing, placed, charged) = (self.missing(group), self.placed(group), self.charged(group));
+        let fits_again = self.fits_again(place, &spec.queue, &member.asks);
         let life = self.life(group);
-        if life.had.is_none() || placed == 0 || life.kept.len() >= missing {
+        if life.had.is_none() || placed == 0 || life.kept.len() >= missing || !fits_again {
             return;
         }
         life.kept.push(super::Kept { node: place.node.clone(), asks: positive(&member.asks), until: None });
@@ -116,6 +117,13 @@ impl CycleModel {
             life.minimum = larger(&life.minimum, &plus(&charged, &life.reserved));
             life.admitted = true;
         }
+    }
+
+    /// A8: whether the request of a lost member fits again on its node, unless that is gone, and in the queue of its gang, if it was charged there.
+    fn fits_again(&self, place: &super::Place, queue: &str, asks: &super::Amounts) -> bool {
+        let cluster = self.cluster();
+        let on_node = !self.nodes.contains_key(&place.node) || self.has_room(&cluster, "", &place.node, asks);
+        on_node && (place.queue != queue || fits(&cluster, queue, asks).is_ok())
     }
 
     /// A5: a back-off ends when a member is gone or has failed and too few exist.
