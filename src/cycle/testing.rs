@@ -73,6 +73,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         unsupported: Vec::new(),
         anti_affinity: Vec::new(),
         scheduled_condition: None,
+        nominated_node: None,
         faults: Vec::new(),
     }
 }
