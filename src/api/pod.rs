@@ -253,6 +253,8 @@ pub struct PodStatus {
     pub phase: String,
     /// The conditions.
     pub conditions: Vec<PodCondition>,
+    /// The node that is nominated for the pod while others leave it. This program writes it.
+    pub nominated_node_name: Option<String>,
     /// The statuses of containers, with their allocated resources (in-place resize).
     pub container_statuses: Vec<ContainerStatus>,
     /// The statuses of init containers and sidecars.

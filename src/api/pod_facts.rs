@@ -117,6 +117,9 @@ pub struct PodFacts {
     pub anti_affinity: Vec<PodAffinityTerm>,
     /// Its present PodScheduled condition, so that an equal condition is not written again.
     pub scheduled_condition: Option<PodCondition>,
+    /// The node in its `status.nominatedNodeName`. It may be of an earlier leader, of others, or not exist; a new leader checks it
+    /// before it is of any use.
+    pub nominated_node: Option<Arc<str>>,
     /// The invalid values.
     pub faults: Vec<Fault>,
 }
@@ -178,6 +181,7 @@ impl PodFacts {
                 tolerations: pod.spec.tolerations.clone(),
             },
             scheduled_condition: pod.status.conditions.iter().find(|condition| condition.kind == "PodScheduled").cloned(),
+            nominated_node: pod.status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(Arc::from),
             faults,
         }
     }

@@ -48,9 +48,9 @@ use std::time::Duration;
 
 use crate::api::{GroupFacts, GroupKey};
 
-use admission::reservation;
+use admission::{admit, reservation};
 use cache::gang::{self, Gang};
-use cache::{Cache, Group, GroupRank, Member};
+use cache::{Group, GroupRank, Member};
 use explain::Refusal;
 use order::Turns;
 use plan::Plan;
@@ -68,6 +68,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     let mut turns = Turns::default();
     let mut back_off: Vec<GroupKey> = Vec::new();
     state.end_kept_places(now, policy.admission_timeout);
+    plan.nominated_again = preemption::nominate_again(state, policy, now);
     plan.binds = state.take_fulfilled(now);
     for key in state.take_candidates(now) {
         if !state.cache.groups.contains_key(&key) {
@@ -164,7 +165,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
 /// Refuses a PodGroup that cannot be placed as it is, and revokes an admission that its queue does not allow any more.
 fn check_queue(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts, has_all: bool) -> Result<(), Refusal> {
     // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O2).
-    if !has_all && let Some(refusal) = unusable(&state.cache, facts) {
+    if !has_all && let Some(refusal) = admit::unusable(&state.cache, facts) {
         state.revoke_admission(key);
         return Err(refusal);
     }
@@ -223,25 +224,6 @@ fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Resu
         want.incomplete = None;
     }
     Ok(want)
-}
-
-/// Returns why the PodGroup cannot be placed or admitted as it is, whatever is free.
-fn unusable(cache: &Cache, facts: &GroupFacts) -> Option<Refusal> {
-    // A PodGroup without a waiting pod is not admitted either: none of its pods could ever use its reservation.
-    if let Some(fault) = facts.faults.first() {
-        return Some(Refusal::Faulty(fault.clone()));
-    }
-    if facts.network_topology {
-        return Some(Refusal::NetworkTopology);
-    }
-    if facts.sub_groups {
-        return Some(Refusal::SubGroups);
-    }
-    if let Err(fault) = cache.accounting.quota().path(&facts.queue) {
-        return Some(Refusal::Queue(fault));
-    }
-    let (queue, field) = cache.node_groups(&facts.queue)?;
-    Some(Refusal::NodeGroups { queue, field })
 }
 
 /// Records why blocked members can never be placed as they are, whatever their PodGroup does.

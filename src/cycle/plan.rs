@@ -14,6 +14,8 @@ pub struct Plan {
     pub evictions: Vec<Eviction>,
     /// The PodGroups that the cycle tried: their status may have changed.
     pub tried: Vec<GroupKey>,
+    /// The PodGroups that an earlier leader had nominated and that are nominated again. Some of them may be among the binds already.
+    pub nominated_again: Vec<GroupKey>,
 }
 
 /// A pod to bind.

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
+use crate::accounting::Stage;
+use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::{Constraints, PodPhase};
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::{DequeueStrategy, QueueStatus};
 use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
+use crate::cycle::cache::Member;
 use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
+use crate::cycle::state::SchedulingState;
 use crate::resources::{Amount, Limits, Resources};
 
 /// The default settings.
@@ -73,6 +77,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         unsupported: Vec::new(),
         anti_affinity: Vec::new(),
         scheduled_condition: None,
+        nominated_node: None,
         faults: Vec::new(),
     }
 }
@@ -83,6 +88,37 @@ pub(crate) fn running(mut pod: PodFacts, node: &str) -> PodFacts {
     pod.phase = PodPhase::Running;
     pod.ready = true;
     pod
+}
+
+/// The node that is nominated for the pod.
+pub(crate) fn nominated_node(member: &Member) -> Option<Arc<str>> {
+    member.nominated.as_ref().map(|nominated| Arc::clone(&nominated.node))
+}
+
+/// The state of the next leader before its first cycle: it has read the same objects. Each waiting pod names this node as nominated, and each binding under way
+/// has taken effect.
+pub(crate) fn taken_over(state: &SchedulingState, named: impl Fn(&Member) -> Option<Arc<str>>) -> SchedulingState {
+    let cache = state.cache();
+    let mut next = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);
+    cache.nodes().iter().for_each(|node| next.apply_node(NodeFacts::clone(node)));
+    cache.queues().values().for_each(|queue| next.apply_queue(QueueFacts::clone(queue)));
+    cache.priority_classes.values().for_each(|class| next.apply_priority_class(class.clone()));
+    cache.groups().values().filter_map(|group| group.facts.as_ref()).for_each(|facts| next.apply_group(GroupFacts::clone(facts)));
+    for (uid, foreign) in cache.accounting().pods().filter(|(_, pod)| pod.queue.is_none() && pod.stage == Stage::Observed) {
+        let facts = running(pod("ns", uid.as_str().trim_start_matches("ns/"), "theirs", &[]), foreign.node.unwrap_or_default());
+        let (scheduler, deleting) = (Arc::from("another"), cache.leaving.contains_key(uid));
+        next.apply_pod(PodFacts { scheduler, deleting, names_group: false, request: foreign.resources.clone(), ..facts });
+    }
+    for member in cache.pods().values() {
+        let mut facts = PodFacts::clone(&member.facts);
+        facts.nominated_node = named(member).filter(|_| facts.node.is_none());
+        if let Some(assumed) = member.assumed.as_ref().filter(|_| facts.node.is_none()) {
+            facts = PodFacts { charged_queue: Some(assumed.queue.to_string()), nominated_node: None, ..running(facts, &assumed.node) };
+        }
+        next.apply_pod(facts);
+    }
+    next.read_nominations();
+    next
 }
 
 /// A PodGroup of the queue.

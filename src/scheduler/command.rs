@@ -86,7 +86,7 @@ pub enum Command {
         /// Its name.
         name: Arc<str>,
     },
-    /// Write the condition of a waiting pod.
+    /// Write the condition and the nominated node of a waiting pod.
     Pod {
         /// Its namespace.
         namespace: Arc<str>,
@@ -96,9 +96,23 @@ pub enum Command {
         uid: Uid,
         /// The condition PodScheduled.
         condition: PodCondition,
+        /// What becomes of its nominated node.
+        nominated: NominatedNode,
         /// The time of the decision.
         now: Timestamp,
     },
+}
+
+/// What a write does to the `status.nominatedNodeName` of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NominatedNode {
+    /// It stays as it is.
+    Stays,
+    /// It becomes this node.
+    Is(Arc<str>),
+    /// It is removed, because the nomination has ended without a binding. The API server removes it when it binds the pod
+    /// (`ClearingNominatedNodeNameAfterBinding`, on since Kubernetes 1.35).
+    Removed,
 }
 
 /// Returns the Binding, with the pod's UID and resourceVersion, which the API server checks, and the queue with its path, which the API server copies to the pod.
@@ -187,17 +201,23 @@ pub const MADE: [&str; 2] = [ROOT_QUEUE, DEFAULT_QUEUE];
 
 /// Returns a strategic patch of a pod's status. Conditions are merged by type, so conditions of other programs stay.
 #[must_use]
-pub fn pod_patch(uid: &Uid, condition: &PodCondition, now: Timestamp) -> Value {
-    json!({
-        "metadata": { "uid": &**uid },
-        "status": { "conditions": [{
-            "type": condition.kind,
-            "status": condition.status,
-            "reason": condition.reason,
-            "message": condition.message,
-            "lastTransitionTime": seconds(now),
-        }] },
-    })
+pub fn pod_patch(uid: &Uid, condition: &PodCondition, nominated: &NominatedNode, now: Timestamp) -> Value {
+    let mut status = json!({ "conditions": [{
+        "type": condition.kind,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": seconds(now),
+    }] });
+    let node = match nominated {
+        NominatedNode::Stays => None,
+        NominatedNode::Is(node) => Some(json!(&**node)),
+        NominatedNode::Removed => Some(Value::Null),
+    };
+    if let Some((node, status)) = node.zip(status.as_object_mut()) {
+        status.insert("nominatedNodeName".to_owned(), node);
+    }
+    json!({ "metadata": { "uid": &**uid }, "status": status })
 }
 
 /// Returns the patch that fences a pod. `identity` names this start of this process, so the patch always changes the pod.
@@ -209,7 +229,7 @@ pub fn fence_patch(uid: &Uid, identity: &str, now: Timestamp) -> Value {
         reason: Some("LeaderChanged".to_owned()),
         message: Some(format!("{SCHEDULER}: {identity} leads now; bindings of this pod by an earlier leader are refused")),
     };
-    pod_patch(uid, &condition, now)
+    pod_patch(uid, &condition, &NominatedNode::Stays, now)
 }
 
 /// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup.
@@ -221,7 +241,7 @@ pub fn disruption_patch(eviction: &Eviction, victim: &Victim, now: Timestamp) ->
         reason: Some("PreemptionByScheduler".to_owned()),
         message: Some(eviction_message(eviction)),
     };
-    pod_patch(&victim.uid, &condition, now)
+    pod_patch(&victim.uid, &condition, &NominatedNode::Stays, now)
 }
 
 /// Returns the Event about a victim.

@@ -301,9 +301,9 @@ impl Destination {
                 tracing::info!(queue = %name, "creating the missing queue");
                 Ok(version(&self.caller.once("create", "queues", queues.create(&created(), &body)).await?))
             }
-            Command::Pod { namespace, name, uid, condition, now } => {
+            Command::Pod { namespace, name, uid, condition, nominated, now } => {
                 let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
-                let body = Patch::Strategic(command::pod_patch(&uid, &condition, now));
+                let body = Patch::Strategic(command::pod_patch(&uid, &condition, &nominated, now));
                 Ok(version(&self.caller.once("patch", "pods/status", pods.patch_status(&name, &params, &body)).await?))
             }
         }

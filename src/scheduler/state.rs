@@ -131,6 +131,7 @@ impl State {
     /// Does what follows once the takeover is complete.
     fn start_deciding(&mut self, now: Now) {
         tracing::info!(waiting = self.scheduling.cache().waiting_pods(), "the takeover is complete; deciding");
+        self.scheduling.read_nominations();
         self.make_missing_queues(now);
     }
 
@@ -242,6 +243,9 @@ impl State {
                 let phase = group.and_then(|group| Some(phase(group, group.facts.as_ref()?)));
                 self.scheduling.file(key, phase);
                 self.status_writer.group_changed(key, &self.scheduling, now.since_start);
+            }
+            for group in &plan.nominated_again {
+                tracing::info!(%group, "the nomination of an earlier leader is made again: its members name nodes that others are leaving");
             }
             for bind in plan.binds {
                 self.binding.insert(bind.uid.clone(), now.since_start);

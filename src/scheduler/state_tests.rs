@@ -3,6 +3,7 @@
 use super::*;
 use crate::api::GroupKey;
 use crate::cycle::testing::{group, node, pod, running};
+use crate::scheduler::command::NominatedNode;
 use crate::scheduler::event::Change;
 use crate::scheduler::testing::{at, binds, group_status, ready, reset, state, written};
 
@@ -197,4 +198,80 @@ fn a_binding_carries_the_newest_version_of_its_pod() {
     assert_eq!(bodies.iter().map(|body| &body["metadata"]["resourceVersion"]).collect::<Vec<_>>(), ["9"]);
     let without = crate::cycle::plan::Bind { resource_version: 0, ..bound[0].clone() };
     assert!(crate::scheduler::command::binding(&without)["metadata"].get("resourceVersion").is_none());
+}
+
+/// Returns the condition of a pod that waits for this reason.
+fn condition(refusal: &crate::cycle::explain::Refusal) -> crate::api::pod::PodCondition {
+    let (kind, status) = ("PodScheduled".to_owned(), "False".to_owned());
+    crate::api::pod::PodCondition { kind, status, reason: Some(refusal.pod_reason().into()), message: Some(refusal.message()) }
+}
+
+/// Returns what becomes of the nominated node with each write to the pod until then. Each write succeeds.
+fn named(state: &mut State, millis: std::ops::RangeInclusive<u64>) -> Vec<(u64, NominatedNode)> {
+    let mut all = Vec::new();
+    for now in millis.step_by(50) {
+        for command in state.tick(at(now)) {
+            if let Some(subject) = subject(&command) {
+                state.learn(Report::Written(subject, written("2")), at(now));
+            }
+            if let Command::Pod { nominated, .. } = command {
+                all.push((now, nominated));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_nomination_is_named_on_its_pods_at_once_with_the_condition_and_removed_with_the_next_one() {
+    let pods = vec![running(pod("ns", "v", "v", &[("cpu", 4)]), "n"), pod("ns", "a", "g", &[("cpu", 3)])];
+    let groups = vec![group("ns", "g", 1, "default"), group("ns", "v", 1, "default")];
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods, groups);
+    assert_eq!(named(&mut state, 0..=2500), [(2000, NominatedNode::Stays)]);
+    nominate(&mut state);
+    assert_eq!(
+        named(&mut state, 2500..=20_000),
+        [(2650, NominatedNode::Is("n".into()))],
+        "ten seconds since the last write are not waited for"
+    );
+    // The watch shows the write. It says nothing new.
+    let shown = crate::api::PodFacts { nominated_node: Some("n".into()), ..pod("ns", "a", "g", &[("cpu", 3)]) };
+    let scheduled_condition = state.scheduling.nominated(&GroupKey::new("ns", "g")).map(|refusal| condition(refusal));
+    state.apply(Event::Pods(Change::Apply(crate::api::PodFacts { scheduled_condition, ..shown })), at(20_000));
+    assert_eq!(named(&mut state, 20_000..=30_000), []);
+    state.learn(Report::NotEvicted(progress(), "disruption_budget"), at(30_000));
+    let ended = named(&mut state, 30_000..=45_000);
+    assert_eq!(ended.first().map(|(_, nominated)| nominated), Some(&NominatedNode::Removed));
+    assert!(ended.iter().skip(1).all(|(_, nominated)| *nominated == NominatedNode::Stays), "{ended:?}");
+}
+
+#[test]
+fn a_nomination_that_ends_with_a_binding_at_once_costs_no_write() {
+    let mut state = nominated();
+    state.apply(Event::Pods(Change::Delete("ns/v".into())), at(100));
+    assert_eq!(binds(&state.tick(at(100))), 1);
+    assert_eq!(named(&mut state, 150..=15_000), []);
+}
+
+#[test]
+fn a_name_of_an_earlier_leader_that_does_not_hold_is_removed_with_the_condition() {
+    let waits = crate::api::PodFacts { nominated_node: Some("gone".into()), ..pod("ns", "a", "g", &[("cpu", 5)]) };
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], vec![waits.clone()], vec![group("ns", "g", 1, "default")]);
+    assert_eq!(named(&mut state, 0..=15_000), [(2000, NominatedNode::Removed)]);
+    // The watch shows that, and later another program names a node.
+    let scheduled_condition = state.scheduling.cache().pods()[&Uid::from("ns/a")].refusal.as_deref().map(condition);
+    let shown = crate::api::PodFacts { nominated_node: None, scheduled_condition: scheduled_condition.clone(), ..waits.clone() };
+    state.apply(Event::Pods(Change::Apply(shown)), at(14_000));
+    assert_eq!(named(&mut state, 14_000..=15_000), []);
+    state.apply(Event::Pods(Change::Apply(crate::api::PodFacts { scheduled_condition, ..waits })), at(15_000));
+    assert_eq!(named(&mut state, 15_000..=29_000), [(16_000, NominatedNode::Removed)]);
+}
+
+#[test]
+fn the_patch_of_a_pod_touches_its_nominated_node_only_where_that_changes() {
+    let condition = crate::api::pod::PodCondition { kind: "PodScheduled".into(), ..Default::default() };
+    let patch = |nominated| crate::scheduler::command::pod_patch(&"u".into(), &condition, &nominated, Timestamp::UNIX_EPOCH);
+    assert_eq!(patch(NominatedNode::Stays)["status"].get("nominatedNodeName"), None);
+    assert_eq!(patch(NominatedNode::Is("n".into()))["status"]["nominatedNodeName"], "n");
+    assert_eq!(patch(NominatedNode::Removed)["status"].get("nominatedNodeName"), Some(&serde_json::Value::Null));
 }

@@ -19,7 +19,7 @@ use crate::cycle::state::SchedulingState;
 use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
 
-use super::command::{Command, MADE};
+use super::command::{Command, MADE, NominatedNode};
 use super::event::{Subject, WriteOutcome};
 use super::state::Now;
 use super::write_queue::WriteQueue;
@@ -48,6 +48,13 @@ enum QueueNews {
     Unreadable(Fault),
 }
 
+/// What was written to a waiting pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WrittenPod {
+    condition: PodCondition,
+    nominated_node: Option<Arc<str>>,
+}
+
 /// The statuses that were written, and the objects to be written.
 #[derive(Debug)]
 pub struct StatusWriter {
@@ -58,7 +65,7 @@ pub struct StatusWriter {
     pods: WriteQueue<Uid>,
     group_status: BTreeMap<GroupKey, WrittenStatus>,
     queue_status: BTreeMap<Arc<str>, QueueStatus>,
-    pod_condition: BTreeMap<Uid, PodCondition>,
+    pod_status: BTreeMap<Uid, WrittenPod>,
     /// The shared budget for conditions in which only the amounts have changed.
     throttle: WriteThrottle,
     /// The cause in the last Event about each PodGroup.
@@ -81,7 +88,7 @@ impl StatusWriter {
             pods: WriteQueue::new(POD_INTERVAL),
             group_status: BTreeMap::new(),
             queue_status: BTreeMap::new(),
-            pod_condition: BTreeMap::new(),
+            pod_status: BTreeMap::new(),
             throttle: WriteThrottle::default(),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
@@ -113,6 +120,8 @@ impl StatusWriter {
         let Some(member) = scheduling.cache().pods().get(uid).filter(|member| member.refusal.is_some()) else { return };
         match member.state() {
             MemberState::Blocked => self.pods.want(uid, now, MERGE),
+            // The next leader learns of the nomination from this write alone.
+            MemberState::Nominated if nominated_node(member) != self.named_node(member) => self.pods.want_urgently(uid, now, MERGE),
             MemberState::Waiting | MemberState::Nominated => self.pods.want(uid, now, SETTLE),
             MemberState::Gated
             | MemberState::Placed
@@ -158,12 +167,12 @@ impl StatusWriter {
 
     /// Takes note of a pod from the watch.
     pub fn pod_seen(&mut self, uid: &Uid) {
-        self.pod_condition.remove(uid);
+        self.pod_status.remove(uid);
     }
 
     /// Forgets a deleted pod.
     pub fn pod_gone(&mut self, uid: &Uid) {
-        self.pod_condition.remove(uid);
+        self.pod_status.remove(uid);
         self.pods.forget(uid);
         self.throttle.forget(&Subject::Pod(uid.clone()));
     }
@@ -334,20 +343,31 @@ impl StatusWriter {
             reason: Some(refusal.pod_reason().to_owned()),
             message: Some(refusal.message()),
         };
-        let stands = self.pod_condition.get(uid).or(member.facts.scheduled_condition.as_ref());
-        if stands == Some(&condition) {
+        let (named, node) = (self.named_node(member), nominated_node(member));
+        let nominated = match node {
+            _ if named == node => NominatedNode::Stays,
+            Some(node) => NominatedNode::Is(Arc::clone(node)),
+            None => NominatedNode::Removed,
+        };
+        let stands = self.pod_status.get(uid).map(|written| &written.condition).or(member.facts.scheduled_condition.as_ref());
+        if stands == Some(&condition) && nominated == NominatedNode::Stays {
             self.throttle.forget(&subject);
             return None;
         }
-        let only_amounts_changed = stands.is_some_and(|stands| stands.reason == condition.reason);
+        let only_amounts_changed = nominated == NominatedNode::Stays && stands.is_some_and(|stands| stands.reason == condition.reason);
         if only_amounts_changed && !self.throttle.may_write(&subject, now.since_start) {
             return None;
         }
         self.throttle.forget(&subject);
-        self.pod_condition.insert(uid.clone(), condition.clone());
+        self.pod_status.insert(uid.clone(), WrittenPod { condition: condition.clone(), nominated_node: node.cloned() });
         let facts = &member.facts;
         let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
-        Some(Command::Pod { namespace, name, uid: uid.clone(), condition, now: now.wall })
+        Some(Command::Pod { namespace, name, uid: uid.clone(), condition, nominated, now: now.wall })
+    }
+
+    /// Returns the node that the status of the pod names as nominated, as it was written or seen last.
+    fn named_node<'a>(&'a self, member: &'a Member) -> Option<&'a Arc<str>> {
+        self.pod_status.get(&member.facts.uid).map_or(&member.facts.nominated_node, |written| &written.nominated_node).as_ref()
     }
 
     /// Takes in the outcome of a write.
@@ -377,12 +397,17 @@ impl StatusWriter {
             }
             Subject::Pod(uid) => {
                 if failed {
-                    self.pod_condition.remove(uid);
+                    self.pod_status.remove(uid);
                 }
                 self.pods.done(uid, now, !failed);
             }
         }
     }
+}
+
+/// Returns the node that is nominated for the pod; `None` where none is.
+fn nominated_node(member: &Member) -> Option<&Arc<str>> {
+    member.nominated.as_ref().filter(|_| member.state() == MemberState::Nominated).map(|nominated| &nominated.node)
 }
 
 /// Returns how long the changes of a PodGroup are merged: while its members are being created or are starting.

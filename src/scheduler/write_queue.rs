@@ -1,7 +1,7 @@
 //! A queue of objects that need a status write: it merges changes and limits the writes to each object.
 //!
 //! * A write starts a little after the change, so that changes that come together are one write.
-//! * The next write to the object waits for the interval, so the number of writes is bounded.
+//! * The next write to the object waits for the interval, so the number of writes is bounded. An urgent one does not wait for it.
 //! * An object has at most one write under way.
 //! * The content is computed when the write starts, so it is never outdated.
 //! * After a failed write, only this object waits, longer each time.
@@ -34,6 +34,15 @@ struct Entry {
     /// The earliest time of the next write, after a recent or failed write.
     not_before: Duration,
     failures: u32,
+    /// Whether the next write does not wait for the interval.
+    urgent: bool,
+}
+
+impl Entry {
+    /// Returns when a write that is wanted at this time may start.
+    fn at(&self, wanted: Duration) -> Duration {
+        if self.urgent && self.failures == 0 { wanted } else { wanted.max(self.not_before) }
+    }
 }
 
 impl<K: Clone + Ord> WriteQueue<K> {
@@ -46,7 +55,7 @@ impl<K: Clone + Ord> WriteQueue<K> {
     /// Requests a write of the object after `delay`, or as soon as the interval permits.
     pub fn want(&mut self, key: &K, now: Duration, delay: Duration) {
         let entry = self.entries.entry(key.clone()).or_default();
-        let at = now.saturating_add(delay).max(entry.not_before);
+        let at = entry.at(now.saturating_add(delay));
         if entry.due.is_some_and(|due| due <= at) {
             return;
         }
@@ -58,6 +67,12 @@ impl<K: Clone + Ord> WriteQueue<K> {
         }
     }
 
+    /// Requests a write of the object after `delay`, whenever the last one was. After a failed write it waits all the same.
+    pub fn want_urgently(&mut self, key: &K, now: Duration, delay: Duration) {
+        self.entries.entry(key.clone()).or_default().urgent = true;
+        self.want(key, now, delay);
+    }
+
     /// Takes an object that is due. Its write is under way until [`done`](Self::done) or [`nothing`](Self::nothing).
     pub fn take(&mut self, now: Duration) -> Option<K> {
         if self.due.first()?.0 > now {
@@ -67,6 +82,7 @@ impl<K: Clone + Ord> WriteQueue<K> {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.due = None;
             entry.under_way = true;
+            entry.urgent = false;
         }
         Some(key)
     }
@@ -87,7 +103,7 @@ impl<K: Clone + Ord> WriteQueue<K> {
             entry.not_before = now.saturating_add(BACKOFF.delay(entry.failures));
             entry.due = Some(entry.not_before);
         }
-        entry.due = entry.due.map(|due| due.max(entry.not_before));
+        entry.due = entry.due.map(|due| entry.at(due));
         self.end(key);
     }
 
@@ -150,6 +166,31 @@ mod tests {
         queue.want(&"a", ms(0), ms(10));
         assert_eq!(queue.take(ms(10)), Some("a"));
         assert_eq!(queue.take(ms(5000)), None);
+    }
+
+    #[test]
+    fn an_urgent_write_waits_for_a_failure_but_not_for_the_interval() {
+        let mut queue = WriteQueue::new(ms(1000));
+        let write = |queue: &mut WriteQueue<&str>, at, well| {
+            assert_eq!(queue.take(ms(at)), Some("a"));
+            queue.done(&"a", ms(at), well);
+        };
+        queue.want(&"a", ms(0), ms(0));
+        write(&mut queue, 0, true);
+        queue.want_urgently(&"a", ms(10), ms(100));
+        assert_eq!(queue.next(), Some(ms(110)));
+        // A usual request does not delay it, and one while a write is under way is urgent as well.
+        queue.want(&"a", ms(20), ms(2000));
+        assert_eq!(queue.take(ms(110)), Some("a"));
+        queue.want_urgently(&"a", ms(120), ms(100));
+        queue.done(&"a", ms(130), true);
+        assert_eq!(queue.next(), Some(ms(220)));
+        write(&mut queue, 220, true);
+        queue.want(&"a", ms(230), ms(0));
+        assert_eq!(queue.next(), Some(ms(1220)), "only one write was urgent");
+        write(&mut queue, 1220, false);
+        queue.want_urgently(&"a", ms(1230), ms(0));
+        assert_eq!(queue.next(), Some(ms(1720)));
     }
 
     #[test]

@@ -44,8 +44,13 @@ async fn two_schedulers(w: &mut World, room: Room) -> Result<Program> {
     make_node(&client, "n1", &[("cpu", node), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", queue)]).await?;
     make_classes(&client).await?;
-    let mut flags = vec!["--evictions=false".to_owned()];
-    flags.extend(QUICK.map(str::to_owned));
+    leader_and_standby(w, &["--evictions=false"]).await
+}
+
+/// Starts the scheduler of the world again as the leader `one`, with a short lease and these flags, and the standby `two` beside it.
+pub(super) async fn leader_and_standby(w: &mut World, flags: &[&str]) -> Result<Program> {
+    let client = w.client();
+    let flags: Vec<String> = flags.iter().chain(&QUICK).map(|flag| (*flag).to_owned()).collect();
     let first = w.scheduler()?;
     first.terminate().await?;
     flags.iter().for_each(|flag| first.also(flag));
@@ -75,7 +80,7 @@ pub(super) async fn make_classes(client: &Client) -> Result<()> {
 }
 
 /// Waits until the scheduler with this name has the Lease.
-async fn wait_leader(client: &Client, name: &str, seconds: u64) -> Result<()> {
+pub(super) async fn wait_leader(client: &Client, name: &str, seconds: u64) -> Result<()> {
     wait_until(secs(seconds), &format!("the scheduler {name} has the Lease"), || async {
         let lease = leases(client).get_opt(chart::SCHEDULER).await?;
         let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();

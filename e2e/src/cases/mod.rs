@@ -25,6 +25,7 @@ mod levels;
 pub(crate) mod lifecycle;
 mod migration;
 mod minimums;
+mod nominated;
 mod old_views;
 mod outages;
 mod outages_lease;
@@ -406,6 +407,9 @@ pub fn table() -> Vec<Case> {
         ),
         case!("K25", "what a handover costs beside 1,000 waiting pods", quick_aimed(), handover::costs, 1000).only_in_soak(),
         case!("K25-10000", "the same beside 10,000", quick_aimed(), handover::costs, 10_000).within(secs(1200)).only_in_soak(),
+        case!("K26", "the leader is killed while the victims of a gang are leaving", usual(), nominated::kept, nominated::End::Killed),
+        case!("K26-stopped", "the same with SIGTERM", usual(), nominated::kept, nominated::End::Stopped),
+        case!("K26-gone", "the victims are gone before the next leader", usual(), nominated::kept, nominated::End::KilledAndVictimsGone),
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)

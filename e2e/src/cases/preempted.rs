@@ -19,7 +19,7 @@ use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
 /// Creates a gang of `members` pods with this priority class in this queue; all members are needed.
-async fn gang(client: &Client, name: &str, queue: &str, class: &str, members: usize, cpu: &str) -> Result<()> {
+pub(super) async fn gang(client: &Client, name: &str, queue: &str, class: &str, members: usize, cpu: &str) -> Result<()> {
     make_podgroup(client, name, json!({"minMember": members, "queue": queue})).await?;
     for number in 0..members {
         ranked(client, &format!("{name}-{number}"), name, class, cpu).await?;
@@ -158,13 +158,20 @@ fn names_of(group: &str, members: usize) -> BTreeSet<String> {
 }
 
 /// The conditions of a victim can be read while it exists: from now on the case deletes these pods, not kwok.
-async fn add_finalizers(client: &Client, group: &str) -> Result<()> {
+pub(super) async fn add_finalizers(client: &Client, group: &str) -> Result<()> {
     let held = json!({"metadata": {"annotations": {"kwok.x-k8s.io/status": "custom"}, "finalizers": ["example.com/looked-at"]}});
     patch_all(client, group, held).await
 }
 
-async fn release(client: &Client, group: &str) -> Result<()> {
+pub(super) async fn release(client: &Client, group: &str) -> Result<()> {
     patch_all(client, group, json!({"metadata": {"finalizers": null}})).await
+}
+
+/// Lets one of these pods go.
+pub(super) async fn release_one(client: &Client, name: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.patch(name, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await?;
+    Ok(())
 }
 
 async fn patch_all(client: &Client, group: &str, patch: serde_json::Value) -> Result<()> {
@@ -176,7 +183,7 @@ async fn patch_all(client: &Client, group: &str, patch: serde_json::Value) -> Re
 }
 
 /// Waits until the whole gang terminates and each pod names the reason.
-async fn wait_evicted(w: &World, group: &str, members: usize, why: &str, must_say: bool) -> Result<()> {
+pub(super) async fn wait_evicted(w: &World, group: &str, members: usize, why: &str, must_say: bool) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(w.client(), NAMESPACE);
     wait_until(secs(15), &format!("all pods of {group} terminate with a DisruptionTarget condition"), || async {
         let all = pods.list(&ListParams::default().labels(&format!("app={group}"))).await?.items;
@@ -198,7 +205,7 @@ async fn pods_with_event(client: &Client, reason: &str) -> Result<BTreeSet<Strin
 }
 
 /// Checks that each PodGroup keeps `members` bound pods for a while.
-async fn no_other_pod_is_evicted(client: &Client, groups: &[(&str, usize)]) -> Result<()> {
+pub(super) async fn no_other_pod_is_evicted(client: &Client, groups: &[(&str, usize)]) -> Result<()> {
     holds_for(secs(2), "no other pod is evicted", || async {
         let mut wrong = Vec::new();
         for (group, members) in groups {

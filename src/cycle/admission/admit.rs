@@ -23,6 +23,25 @@ pub(in crate::cycle) struct Admitted {
     pub(in crate::cycle) within_entitlement: bool,
 }
 
+/// Returns why the PodGroup cannot be placed or admitted as it is, whatever is free.
+pub(in crate::cycle) fn unusable(cache: &Cache, facts: &GroupFacts) -> Option<Refusal> {
+    // A PodGroup without a waiting pod is not admitted either: none of its pods could ever use its reservation.
+    if let Some(fault) = facts.faults.first() {
+        return Some(Refusal::Faulty(fault.clone()));
+    }
+    if facts.network_topology {
+        return Some(Refusal::NetworkTopology);
+    }
+    if facts.sub_groups {
+        return Some(Refusal::SubGroups);
+    }
+    if let Err(fault) = cache.accounting.quota().path(&facts.queue) {
+        return Some(Refusal::Queue(fault));
+    }
+    let (queue, field) = cache.node_groups(&facts.queue)?;
+    Some(Refusal::NodeGroups { queue, field })
+}
+
 /// Decides on the admission.
 ///
 /// # Errors

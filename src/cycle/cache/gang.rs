@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::{GroupFacts, Uid};
+use crate::api::{GroupFacts, PodFacts, Uid};
 
 use crate::cycle::explain::Refusal;
 
@@ -114,13 +114,15 @@ pub fn in_order(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Uid> {
         b.priority.cmp(&a.priority).then(a.created.cmp(&b.created)).then_with(|| a.name.cmp(&b.name)).then_with(|| a.uid.cmp(&b.uid))
     });
     let mut missing = gang.tasks.clone();
-    let (first, then): (Vec<_>, Vec<_>) = members.into_iter().partition(|facts| {
-        let wanted = missing.get_mut(facts.task());
-        wanted.is_some_and(|left| {
-            let some = *left > 0;
-            *left = left.saturating_sub(1);
-            some
-        })
-    });
+    let (first, then): (Vec<_>, Vec<_>) = members.into_iter().partition(|facts| counts_for_task(&mut missing, facts));
     first.into_iter().chain(then).map(|facts| facts.uid.clone()).collect()
+}
+
+/// Whether one more member of the task of this pod is missing; then one fewer is.
+pub(in crate::cycle) fn counts_for_task(missing: &mut BTreeMap<String, u32>, facts: &PodFacts) -> bool {
+    missing.get_mut(facts.task()).is_some_and(|left| {
+        let some = *left > 0;
+        *left = left.saturating_sub(1);
+        some
+    })
 }

@@ -133,7 +133,12 @@ fn nominated(f: &mut fmt::Formatter<'_>, victims: u32, queues: &BTreeSet<Arc<str
     let named: Vec<_> = queues.iter().take(NAMED).map(|queue| format!("\"{queue}\"")).collect();
     let pods = if victims == 1 { "pod" } else { "pods" };
     let whose = if queues.len() == 1 { "queue" } else { "queues" };
-    write!(f, "preempting {victims} {pods} of {whose} {}", named.join(", "))?;
+    if victims == 0 {
+        // A new leader counts on pods of other schedulers that are leaving.
+        f.write_str("waiting for terminating pods")?;
+    } else {
+        write!(f, "preempting {victims} {pods} of {whose} {}", named.join(", "))?;
+    }
     let more = queues.len().saturating_sub(NAMED);
     if more > 0 {
         write!(f, " and {more} more")?;

@@ -26,8 +26,8 @@
 //!
 //! The place of a member that a gang has lost is kept in the same way ([`kept`]).
 //!
-//! Nothing of this is persisted. Terminating pods count as gone in the search for victims. So a new process finds the same room, nominates
-//! again, and evicts no further pod.
+//! The nodes are in `status.nominatedNodeName` of the members, where the status writer puts them. After a takeover the first cycle reads them
+//! and nominates again what still fits (`preemption::again`); the victims are leaving by then, and count as terminating pods.
 
 mod kept;
 mod register;
@@ -47,7 +47,7 @@ use super::explain::Refusal;
 
 pub(in crate::cycle) use kept::KeptPlace;
 pub(in crate::cycle) use register::{Nomination, Nominations};
-pub(in crate::cycle) use settle::{Outlook, after_refusal, outlook, settle};
+pub(in crate::cycle) use settle::{Outlook, after_refusal, helpful, outlook, settle};
 
 /// The time that victims get beyond their grace period before the nomination is withdrawn.
 pub const NOMINATION_MARGIN: Duration = Duration::from_secs(60);

@@ -33,6 +33,8 @@ pub(in crate::cycle) struct Nominations {
     pub(in crate::cycle) failed: BTreeMap<GroupKey, &'static str>,
     /// The same by number, so that no further pod is evicted for them.
     pub(in crate::cycle) withdrawn: Vec<u64>,
+    /// Whether the next cycle reads from the pods what an earlier leader has nominated.
+    pub(in crate::cycle) to_be_read: bool,
     /// The number of the last nomination.
     pub(in crate::cycle) last: u64,
 }
@@ -146,7 +148,7 @@ impl Nominations {
 
     /// Whether a cycle has something to do here.
     pub(in crate::cycle) fn has_work(&self) -> bool {
-        !self.changed.is_empty() || !self.failed.is_empty()
+        self.to_be_read || !self.changed.is_empty() || !self.failed.is_empty()
     }
 
     /// When the next nomination, or the time of a kept place, ends.

@@ -89,21 +89,29 @@ pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key
 /// Returns what becomes of a nomination that could not be settled: it waits while a terminating pod could make the difference, else it
 /// is broken.
 pub(in crate::cycle) fn after_refusal(cache: &Cache, nominations: &Nominations, key: &GroupKey, refusal: &Refusal) -> Outlook {
-    let mut leaving = cache.leaving.keys().chain(nominations.victims.keys()).filter_map(|uid| cache.accounting.pod(uid));
-    let others_leave = if let Refusal::Nodes { tally, .. } = refusal {
-        if tally.lacks().is_none() {
-            return Outlook::Broken("node");
-        }
-        let places = nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
-        let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
-        leaving.any(|pod| pod.node.is_some_and(|node| nodes.contains(node)))
-    } else if let Refusal::Ceiling(ceiling) = refusal {
-        let below = cache.accounting.quota().tree().subtree(&ceiling.queue);
-        // What a pod outside our queues gives back is there for all of them (N4).
-        let is_of_total = matches!(ceiling.bound, Bound::Cluster | Bound::Entitlement);
-        leaving.any(|pod| pod.queue.map_or(is_of_total, |queue| below.contains(queue)))
-    } else {
-        false
-    };
-    if others_leave { Outlook::Waits } else { Outlook::Broken("no_room") }
+    if matches!(refusal, Refusal::Nodes { tally, .. } if tally.lacks().is_none()) {
+        return Outlook::Broken("node");
+    }
+    let places = nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
+    let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
+    if helpful(cache, nominations, &nodes, refusal).next().is_some() { Outlook::Waits } else { Outlook::Broken("no_room") }
+}
+
+/// Returns the terminating pods and the victims that could make the difference for a PodGroup that was refused on these nodes. Some come twice.
+pub(in crate::cycle) fn helpful<'a>(
+    cache: &'a Cache,
+    nominations: &'a Nominations,
+    nodes: &'a BTreeSet<&str>,
+    refusal: &Refusal,
+) -> impl Iterator<Item = &'a Uid> {
+    let on_nodes = matches!(refusal, Refusal::Nodes { tally, .. } if tally.lacks().is_some());
+    let ceiling = if let Refusal::Ceiling(ceiling) = refusal { Some(ceiling) } else { None };
+    let below = ceiling.map(|ceiling| cache.accounting.quota().tree().subtree(&ceiling.queue)).unwrap_or_default();
+    // What a pod outside our queues gives back is there for all of them (N4).
+    let is_of_total = ceiling.is_some_and(|ceiling| matches!(ceiling.bound, Bound::Cluster | Bound::Entitlement));
+    cache.leaving.keys().chain(nominations.victims.keys()).filter(move |uid| {
+        let pod = cache.accounting.pod(uid);
+        let frees = |node: &str| on_nodes && nodes.contains(node);
+        pod.is_some_and(|pod| pod.node.is_some_and(frees) || pod.queue.map_or(is_of_total, |queue| below.contains(queue)))
+    })
 }

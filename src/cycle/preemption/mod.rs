@@ -4,6 +4,7 @@
 //! out, tries again whenever something changed. A bounded number of attempts is made in one cycle, the oldest outcomes first; the others
 //! follow a moment later.
 
+mod again;
 mod misfits;
 mod partial_gang;
 pub(in crate::cycle) mod reclaim;
@@ -26,6 +27,7 @@ use super::state::SchedulingState;
 
 use reclaim::{Budgets, Preemptor};
 
+pub(in crate::cycle) use again::nominate_again;
 pub(in crate::cycle) use partial_gang::evict_partial_gang;
 
 /// A PodGroup that found no nodes in its turn.

@@ -4,6 +4,7 @@
 //! nothing may change by that. At the end all binds are confirmed, all victims terminate and are recreated, and after a while no pod is
 //! evicted any more.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, PodFacts, QueueFa
 use crate::cycle::cache::{Group, Member, State};
 use crate::cycle::plan::{Bind, Eviction, Plan};
 use crate::cycle::run;
-use crate::cycle::testing::{POLICY, class, group, limits, node, pod, queue, running};
+use crate::cycle::testing::{POLICY, class, group, limits, node, nominated_node, pod, queue, running, taken_over};
 use crate::cycle::tests::empty_state;
 
 #[derive(Clone, Debug)]
@@ -61,6 +62,8 @@ enum Step {
     VictimGoes(u8),
     VictimStays(u8),
     Later(u64),
+    /// Another leader takes over. Some of the bindings and evictions under way have taken effect. The waiting pods name their nominated nodes, or any.
+    Handover(u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -94,6 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => at.clone().prop_map(Step::Refused),
         5 => at.clone().prop_map(Step::VictimGoes),
         1 => at.prop_map(Step::VictimStays),
+        2 => any::<u8>().prop_map(Step::Handover),
         5 => prop::sample::select(&[1_u64, 5, 29, 30, 60, 700][..]).prop_map(Step::Later),
     ]
 }
@@ -122,13 +126,15 @@ struct Play {
     now: Duration,
     binds: Vec<Bind>,
     evictions: Vec<Eviction>,
+    budgets: BTreeMap<BudgetKey, BudgetFacts>,
     came: usize,
     evicted: usize,
 }
 
 impl Play {
     fn new() -> Self {
-        let mut play = Self { state: empty_state(), now: Duration::ZERO, binds: Vec::new(), evictions: Vec::new(), came: 0, evicted: 0 };
+        let (binds, evictions, budgets) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut play = Self { state: empty_state(), now: Duration::ZERO, binds, evictions, budgets, came: 0, evicted: 0 };
         (0..3).for_each(|at| play.state.apply_node(zoned(at, 0, 4)));
         (0..4).for_each(|at| play.state.apply_queue(queue(QUEUES[at], parent(at), &[])));
         play
@@ -241,9 +247,12 @@ impl Play {
                 let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
                 let key = BudgetKey::new("ns", &format!("b{at}"));
                 if allowed == 2 {
+                    self.budgets.remove(&key);
                     self.state.delete_budget(&key);
                 } else {
-                    self.state.apply_budget(BudgetFacts { key, selector: Some(selector), allowed, frees_unready });
+                    let facts = BudgetFacts { key: key.clone(), selector: Some(selector), allowed, frees_unready };
+                    self.budgets.insert(key, facts.clone());
+                    self.state.apply_budget(facts);
                 }
             }
             Step::Taken(at) => {
@@ -266,6 +275,7 @@ impl Play {
                     self.state.refuse_eviction(&eviction.group, eviction.nomination, "test");
                 }
             }
+            Step::Handover(how) => self.hand_over(how),
             Step::Later(seconds) => self.now += Duration::from_secs(seconds),
         }
     }
@@ -294,6 +304,27 @@ impl Play {
         facts
     }
 
+    fn hand_over(&mut self, how: u8) {
+        for (at, bind) in std::mem::take(&mut self.binds).iter().enumerate() {
+            if (usize::from(how) >> (at % 8)) & 1 == 1 {
+                self.is_bound(bind);
+            } else {
+                self.state.refuse_bind(&bind.uid, "test", self.now, |_| Duration::ZERO);
+            }
+        }
+        for (at, eviction) in std::mem::take(&mut self.evictions).iter().enumerate() {
+            // Either all of its evictions were sent, or the first one.
+            let sent = if (usize::from(how) >> (at % 8)) & 1 == 1 { eviction.victims.len() } else { 1 };
+            for victim in eviction.victims.iter().take(sent) {
+                let there = self.state.cache().pods().contains_key(&victim.uid);
+                self.change(there.then(|| victim.uid.clone()), |facts| facts.deleting = true);
+            }
+        }
+        let any = |member: &Member| Some(Arc::from(format!("n{}", member.facts.name.bytes().map(usize::from).sum::<usize>() % 4)));
+        self.state = taken_over(&self.state, |member| if how.is_multiple_of(4) { any(member) } else { nominated_node(member) });
+        self.budgets.values().for_each(|budget| self.state.apply_budget(budget.clone()));
+    }
+
     fn cycle(&mut self) -> Plan {
         let plan = run(&mut self.state, &POLICY, self.now);
         assert!(self.state.cache().accounting().audit().is_clean());
@@ -309,12 +340,29 @@ impl Play {
             );
             assert!(!bound_here || node.allocatable.covers(&used), "oversold {}", node.name);
         }
+        self.what_is_nominated_again_fits(&plan);
         let withdrawn = self.state.take_withdrawn();
         self.evictions.retain(|eviction| !withdrawn.contains(&eviction.nomination));
         self.binds.extend(plan.binds.iter().cloned());
         self.evictions.extend(plan.evictions.iter().filter(|eviction| !eviction.victims.is_empty()).cloned());
         self.evicted += plan.evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
         plan
+    }
+
+    /// What a new leader nominates again fits beside all pods that stay, and nobody is evicted for it.
+    fn what_is_nominated_again_fits(&self, plan: &Plan) {
+        let (cache, nominations) = (self.state.cache(), &self.state.nominations);
+        let gone = nominations.terminating_or_victims(cache);
+        for key in &plan.nominated_again {
+            assert!(plan.evictions.iter().all(|eviction| eviction.group != *key), "pods are evicted for {key}");
+            for place in nominations.gangs.get(key).into_iter().flat_map(|nomination| &nomination.places) {
+                let node = cache.accounting().ledger().node(&place.node).unwrap();
+                let mut stays = node.used.clone();
+                let here = gone.iter().filter_map(|uid| cache.accounting().pod(uid)).filter(|pod| pod.node == Some(&*place.node));
+                here.for_each(|pod| stays.sub(pod.resources));
+                assert!(node.allocatable.covers(&stays), "{key} is nominated again on {}, which has no room", place.node);
+            }
+        }
     }
 
     fn settle(&mut self) -> Result<(), TestCaseError> {

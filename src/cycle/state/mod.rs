@@ -87,6 +87,11 @@ impl SchedulingState {
         std::mem::take(&mut self.nominations.withdrawn)
     }
 
+    /// Lets the next cycle read from the pods what an earlier leader has nominated. Call it when a takeover is complete.
+    pub const fn read_nominations(&mut self) {
+        self.nominations.to_be_read = true;
+    }
+
     /// Takes the objects with a status that may have changed since the last call.
     pub fn take_dirty(&mut self) -> Dirty {
         self.cache.take_dirty()

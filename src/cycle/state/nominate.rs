@@ -8,7 +8,7 @@ use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
 use crate::cycle::admission::reservation;
 use crate::cycle::cache::{Assumed, Change, gang};
-use crate::cycle::explain::{Refusal, Step};
+use crate::cycle::explain::{Lack, Refusal, Step};
 use crate::cycle::nominations::{BACKOFF, Nomination, Outlook, after_refusal, outlook, settle};
 use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
 
@@ -27,28 +27,54 @@ impl SchedulingState {
         until: Duration,
     ) -> Option<Eviction> {
         let group = self.cache.groups.get(key)?;
-        let group_uid = group.facts.as_ref()?.uid.clone();
-        let lack = group.refusal.as_deref().and_then(Refusal::lack);
+        let (group_uid, lack) = (group.facts.as_ref()?.uid.clone(), group.refusal.as_deref().and_then(Refusal::lack));
+        let queue = Arc::clone(&places.first()?.queue);
+        let there: Vec<Victim> = victims.iter().filter_map(|uid| self.cache.victim(uid)).collect();
+        let waited_for = there.iter().map(|victim| victim.uid.clone()).collect();
+        let id = self.enter_nomination(key, places, waited_for, why_nominated(&there, lack), until)?;
+        let leaving = |uid: &Uid| self.cache.pods.get(uid).is_some_and(|member| member.facts.deleting);
+        let victims = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
+        Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, cause, victims })
+    }
+
+    /// Makes the nomination of an earlier leader again, without an eviction: it is settled as soon as the gang fits. `leaving` are the pods that make
+    /// the room, for its message, and `lack` is what they free. Returns none where a member does not wait.
+    pub(in crate::cycle) fn nominate_again(
+        &mut self,
+        key: &GroupKey,
+        places: &[Placement],
+        leaving: &BTreeSet<Uid>,
+        lack: Option<Lack>,
+        until: Duration,
+    ) -> Option<()> {
+        let there: Vec<Victim> = leaving.iter().filter_map(|uid| self.cache.victim(uid)).collect();
+        self.enter_nomination(key, places, BTreeSet::new(), why_nominated(&there, lack), until).map(drop)
+    }
+
+    /// Enters the nomination, until it is settled or withdrawn. `victims` are the pods that must be gone before it is settled. Returns its number.
+    fn enter_nomination(
+        &mut self,
+        key: &GroupKey,
+        places: &[Placement],
+        victims: BTreeSet<Uid>,
+        refusal: Arc<Refusal>,
+        until: Duration,
+    ) -> Option<u64> {
+        let group = self.cache.groups.get(key)?;
         let queue = Arc::clone(&places.first()?.queue);
         let members: BTreeSet<&Uid> = places.iter().map(|place| &place.uid).collect();
         let waits = |uid: &&Uid| group.waiting.contains(*uid) && self.cache.accounting.pod(uid).is_none();
         if self.nominations.gangs.contains_key(key) || members.len() != places.len() || !members.iter().all(waits) {
             return None;
         }
-        let there: Vec<Victim> = victims.iter().filter_map(|uid| self.cache.victim(uid)).collect();
-        let queues = there.iter().map(|victim| Arc::clone(&victim.queue)).collect();
-        let refusal = Arc::new(Refusal::Nominated { victims: u32::try_from(there.len()).unwrap_or(u32::MAX), queues, lack });
         // The order of this cycle follows the shares before the preemption.
         self.keeping_shares(|state| state.charge_nominated(key, &queue, places, &refusal));
         self.cache.sharing.outdated = true;
         let id = self.nominations.next_number();
-        let waited_for = there.iter().map(|victim| victim.uid.clone()).collect();
-        let nomination = Nomination { id, places: places.to_vec(), victims: waited_for, until, refusal: Arc::clone(&refusal) };
+        let nomination = Nomination { id, places: places.to_vec(), victims, until, refusal: Arc::clone(&refusal) };
         self.nominations.insert(key, nomination);
         self.judge_group(key, Some(refusal));
-        let leaving = |uid: &Uid| self.cache.pods.get(uid).is_some_and(|member| member.facts.deleting);
-        let victims = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
-        Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, cause, victims })
+        Some(id)
     }
 
     fn charge_nominated(&mut self, key: &GroupKey, queue: &str, places: &[Placement], refusal: &Arc<Refusal>) {
@@ -143,4 +169,10 @@ impl SchedulingState {
         self.cache.changed(Change::Group(key.clone()));
         self.follow();
     }
+}
+
+/// Why a PodGroup waits that is nominated: for these pods, which free what is lacking.
+fn why_nominated(pods: &[Victim], lack: Option<Lack>) -> Arc<Refusal> {
+    let queues = pods.iter().map(|victim| Arc::clone(&victim.queue)).collect();
+    Arc::new(Refusal::Nominated { victims: u32::try_from(pods.len()).unwrap_or(u32::MAX), queues, lack })
 }

@@ -13,7 +13,7 @@ use crate::cycle::cache::{Member, State};
 use crate::cycle::plan::EvictionCause;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
-use crate::cycle::testing::{PEACEFUL, group, node, pod, queue, running};
+use crate::cycle::testing::{PEACEFUL, group, node, nominated_node, pod, queue, running, taken_over};
 use crate::cycle::tests::empty_state;
 
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ enum Step {
     /// The outcome of a bind.
     Bound(u8, bool),
     Time(u64),
+    /// Another leader takes over. Each waiting pod names its nominated node, none, or another one.
+    Handover(u8),
     Cycle,
 }
 
@@ -64,6 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..12_u8, 0..3_u8).prop_map(|(p, n)| Step::Elsewhere(p, n)),
         2 => (0..12_u8, any::<bool>()).prop_map(|(p, well)| Step::Bound(p, well)),
         1 => (1..30_u64).prop_map(Step::Time),
+        2 => (0..4_u8).prop_map(Step::Handover),
         6 => Just(Step::Cycle),
     ]
 }
@@ -153,6 +156,18 @@ impl History {
                 }
             }
             Step::Time(seconds) => self.now += seconds,
+            Step::Handover(names) => {
+                let named = |member: &Member| match names {
+                    0 | 1 => nominated_node(member),
+                    2 => None,
+                    _ => Some(Arc::from(format!(
+                        "n{}",
+                        member.facts.name.len() + member.facts.name.bytes().map(usize::from).sum::<usize>() % 4
+                    ))),
+                };
+                self.state = taken_over(state, named);
+                self.until.clear();
+            }
             Step::Cycle => self.cycle(),
         }
     }
@@ -206,6 +221,12 @@ impl History {
             .collect();
         let plan: Plan = run(&mut self.state, &PEACEFUL, Duration::from_secs(self.now));
         let state = &self.state;
+        for key in &plan.nominated_again {
+            let until = state.nominations.gangs.get(key).map(|nomination| nomination.until.as_secs());
+            let is_bound = plan.binds.iter().any(|bind| bind.group == *key);
+            assert!(until.is_some() || is_bound, "{key} was nominated again, and could not be");
+            self.until.extend(until.map(|until| (key.clone(), until)));
+        }
         // Counted from the pods themselves: the pods that are on the node or being bound to it.
         let holds = |member: &Member| match (&member.facts.node, &member.assumed) {
             (Some(node), _) if !member.facts.phase.ended() => Some(Arc::clone(node)),
