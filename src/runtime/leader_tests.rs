@@ -119,7 +119,7 @@ fn annotation(cluster: &Cluster, key: &str) -> Option<String> {
     annotations.and_then(|all| all.get(key).cloned())
 }
 
-const WHEN_DRAINED: ReleaseRule = ReleaseRule::WhenDrained("x/drained");
+const MARKED: ReleaseRule = ReleaseRule::Marked("x/drained");
 
 async fn seconds(count: u64) {
     tokio::time::sleep(Duration::from_secs(count)).await;
@@ -392,11 +392,11 @@ async fn a_process_without_election_leads_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn a_drained_leader_says_so_and_the_next_one_knows_and_removes_it() {
     let cluster = Cluster::default();
-    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    let mut one = candidate_with(&cluster, "one", MARKED);
     assert_eq!(one.leadership.acquired().await, Some(Handover::Unclean), "the lease did not exist");
-    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    let mut two = candidate_with(&cluster, "two", MARKED);
     seconds(5).await;
-    one.leadership.drained();
+    one.leadership.release(Release::Drained);
     one.trigger.trigger();
     assert_eq!(one.result().await, Ok(()));
     assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained").as_deref()), (Some(""), Some("0")));
@@ -405,9 +405,9 @@ async fn a_drained_leader_says_so_and_the_next_one_knows_and_removes_it() {
     seconds(60).await;
     assert_eq!(two.leadership.acquired().await, Some(Handover::Clean), "a renewal changes nothing");
     // The second change of the holder.
-    let mut three = candidate_with(&cluster, "three", WHEN_DRAINED);
+    let mut three = candidate_with(&cluster, "three", MARKED);
     seconds(5).await;
-    two.leadership.drained();
+    two.leadership.release(Release::Drained);
     two.trigger.trigger();
     three.leads().await;
     assert_eq!((three.leadership.acquired().await, spec(&cluster).lease_transitions), (Some(Handover::Clean), Some(2)));
@@ -416,9 +416,9 @@ async fn a_drained_leader_says_so_and_the_next_one_knows_and_removes_it() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_not_drained_keeps_the_lease_and_the_next_one_waits_for_its_end() {
     let cluster = Cluster::default();
-    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    let mut one = candidate_with(&cluster, "one", MARKED);
     one.leads().await;
-    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    let mut two = candidate_with(&cluster, "two", MARKED);
     seconds(5).await;
     one.trigger.trigger();
     assert_eq!(one.result().await, Ok(()));
@@ -429,11 +429,27 @@ async fn a_leader_that_is_not_drained_keeps_the_lease_and_the_next_one_waits_for
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_is_given_up_without_the_mark_comes_at_once_and_uncleanly() {
+    let cluster = Cluster::default();
+    let mut one = candidate_with(&cluster, "one", MARKED);
+    one.leads().await;
+    let mut two = candidate_with(&cluster, "two", MARKED);
+    seconds(5).await;
+    one.leadership.release(Release::Unmarked);
+    one.leadership.release(Release::Drained);
+    one.trigger.trigger();
+    assert_eq!(one.result().await, Ok(()));
+    assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained")), (Some(""), None));
+    assert!(two.leads().await <= Duration::from_secs(2));
+    assert_eq!(two.leadership.acquired().await, Some(Handover::Unclean));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_mark_that_a_holder_without_it_has_copied_says_nothing() {
     let cluster = Cluster::default();
-    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    let mut one = candidate_with(&cluster, "one", MARKED);
     one.leads().await;
-    one.leadership.drained();
+    one.leadership.release(Release::Drained);
     one.trigger.trigger();
     assert_eq!(one.result().await, Ok(()));
     // An older version: it copies all annotations, and gives the lease up without a mark of its own.
@@ -442,7 +458,7 @@ async fn a_mark_that_a_holder_without_it_has_copied_says_nothing() {
     old.trigger.trigger();
     assert_eq!(old.result().await, Ok(()));
     assert_eq!(annotation(&cluster, "x/drained").as_deref(), Some("0"));
-    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    let mut two = candidate_with(&cluster, "two", MARKED);
     two.leads().await;
     assert_eq!(two.leadership.acquired().await, Some(Handover::Unclean));
 }

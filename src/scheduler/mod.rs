@@ -107,7 +107,7 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Identity {
             name: SCHEDULER,
             other: OtherProgram { program: CONTROLLER, annotation: VERSION },
-            release: ReleaseRule::WhenDrained(DRAINED),
+            release: ReleaseRule::Marked(DRAINED),
         },
         &flags.common,
         flags.http_address,
@@ -173,6 +173,9 @@ async fn own(
             () = stop.triggered() => {
                 if leadership.has_lease() {
                     drain(&mut state, &mut dispatcher, &leadership, &watchdog, &now).await;
+                } else {
+                    // The election still runs for a moment, and may win the lease.
+                    leadership.release(may_release(false, 0));
                 }
                 return Ok(());
             }
@@ -204,15 +207,19 @@ async fn own(
     }
 }
 
-/// Waits until every binding and eviction that was sent has a known outcome, while the lease is renewed, and says so to the election. Decides nothing more.
-/// If that takes longer than [`DRAIN`], the lease is kept.
+/// Waits until every binding and eviction that was sent has a known outcome, while the lease is renewed, and says to the election what is done with it.
+/// Decides nothing more. If that takes longer than [`DRAIN`], or the lease is lost meanwhile, it is kept.
 async fn drain(state: &mut State, dispatcher: &mut Dispatcher, leadership: &Leadership, watchdog: &Watchdog, now: &impl Fn() -> Now) {
     dispatcher.stop();
     let complete = state.takeover.is_complete();
     let end = clock::monotonic() + DRAIN;
-    while may_release(complete, dispatcher.unknown_outcomes()) == Release::Keep {
-        if !complete || !leadership.is_leading() || clock::monotonic() >= end {
-            tracing::warn!(complete, unknown = dispatcher.unknown_outcomes(), "ending without knowing what is under way");
+    let release = loop {
+        let release = may_release(complete, dispatcher.unknown_outcomes());
+        if release != Release::Keep {
+            break release;
+        }
+        if !leadership.is_leading() || clock::monotonic() >= end {
+            tracing::warn!(unknown = dispatcher.unknown_outcomes(), "ending without knowing what is under way");
             return;
         }
         watchdog.progress();
@@ -221,8 +228,8 @@ async fn drain(state: &mut State, dispatcher: &mut Dispatcher, leadership: &Lead
             () = clock::until(Some(end)) => {}
             () = watchdog.probed() => {}
         }
-    }
-    leadership.drained();
+    };
+    leadership.release(release);
 }
 
 /// Takes in further events and reports until `quiet`, so that one cycle decides on all of them.

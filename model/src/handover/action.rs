@@ -148,8 +148,10 @@ pub(crate) enum Action {
         pod: usize,
         what: What,
     },
+    /// The process gives its lease up and ends. `drained`: with the annotation.
     Release {
         proc: usize,
+        drained: bool,
     },
     /// The process ends without releasing its lease: it has lost it, or its drain took too long.
     End {

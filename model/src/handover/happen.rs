@@ -158,8 +158,8 @@ impl World {
                 let back = answered(&state.procs[proc], pod, what);
                 self.learn(state, proc, pod, what, back);
             }
-            Action::Release { proc } => {
-                (state.lease.holder, state.lease.drained) = (0, true);
+            Action::Release { proc, drained } => {
+                (state.lease.holder, state.lease.drained) = (0, drained);
                 end(state, proc);
             }
             Action::End { proc } => end(state, proc),

@@ -132,9 +132,13 @@ fn uid(slot: usize, number: u8) -> Uid {
     Uid::from(format!("{slot}-{number}").as_str())
 }
 
-/// Returns whether the lease may be released with the annotation that says that it is drained.
-pub(crate) fn releases_drained(complete: bool, unknown: usize) -> bool {
-    may_release(complete, unknown) == Release::Drained
+/// Returns how a leader that stops gives its lease up now: whether with the annotation that says that it is drained. None while it keeps the lease.
+pub(crate) fn releases_drained(complete: bool, unknown: usize) -> Option<bool> {
+    match may_release(complete, unknown) {
+        Release::Drained => Some(true),
+        Release::Unmarked => Some(false),
+        Release::Keep => None,
+    }
 }
 
 /// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged for its whole duration.
