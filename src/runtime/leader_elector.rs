@@ -30,6 +30,8 @@ pub struct Elector {
     seen: Option<Observed>,
     /// We lead until then; `None` when we do not lead.
     until: Option<Instant>,
+    /// Whether a write of the lease was sent and has no known outcome: we may hold it without knowing it.
+    unanswered: bool,
     /// The last logged reason for not leading, until it is over.
     trouble: Option<String>,
     /// Annotations that are written with every write of the lease.
@@ -61,6 +63,7 @@ impl Elector {
             known: None,
             seen: None,
             until: None,
+            unanswered: false,
             trouble: None,
             marks: BTreeMap::new(),
             handover: None,
@@ -174,12 +177,15 @@ impl Elector {
         let lease = self.config.lease_duration;
         let step = decide(self.seen.as_ref(), presence, &self.config.identity, lease, began);
         let comes = handover(self.seen.as_ref(), &step);
+        if matches!(step, Step::Wait { .. }) {
+            // It changes only on the server: read it again next time.
+            (self.known, self.unanswered) = (None, false);
+            return Ok(step);
+        }
+        // Also the end of this process may cut it off.
+        self.unanswered = true;
         let written = match &step {
-            Step::Wait { .. } => {
-                // It changes only on the server: read it again next time.
-                self.known = None;
-                return Ok(step);
-            }
+            Step::Wait { .. } => return Ok(step),
             Step::Create => {
                 let fresh = self.lease_with(None, 0);
                 let post = PostParams::default();
@@ -196,6 +202,7 @@ impl Elector {
                 self.put(renewed).await
             }
         };
+        self.unanswered = matches!(&written, Err(error) if error.outcome_unknown());
         match written {
             Ok(lease) => {
                 self.notice_going_back(&lease);
@@ -308,12 +315,17 @@ impl Elector {
         lease
     }
 
-    /// Empties the holder, so that the next process need not wait. Only while we surely hold it, and at most twice.
+    /// Empties the holder, so that the next process need not wait. Only while we surely hold it, or may have taken it just now, and at most twice.
     async fn release(mut self) {
         self.state.send_replace(State::Lost);
+        let taking = self.until.is_none() && self.unanswered;
         let leading = self.until.is_some_and(|until| clock::through_suspension() < until);
-        if !leading {
+        if !leading && !taking {
             return;
+        }
+        if taking {
+            // The read says whether we hold it.
+            self.known = None;
         }
         let release = match self.rule {
             ReleaseRule::Always => Release::Unmarked,

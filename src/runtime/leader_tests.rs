@@ -21,6 +21,8 @@ struct Server {
     version: u64,
     /// While true, the server does not answer.
     away: bool,
+    /// While true, the server carries writes out and does not answer them.
+    mute: bool,
     /// The requests, oldest first.
     asked: Vec<Method>,
 }
@@ -31,13 +33,18 @@ async fn serve(Shared(cluster): Shared<Cluster>, method: Method, body: String) -
     if cluster.lock().unwrap().away {
         return std::future::pending().await;
     }
-    let mut server = cluster.lock().unwrap();
+    let mute = method != Method::GET && cluster.lock().unwrap().mute;
+    let answer = carry_out(&mut cluster.lock().unwrap(), method, &body);
+    if mute { std::future::pending().await } else { answer }
+}
+
+fn carry_out(server: &mut Server, method: Method, body: &str) -> Response {
     server.asked.push(method.clone());
     let fail = |code: StatusCode, reason: &str| {
         let status = json!({"kind": "Status", "code": code.as_u16(), "reason": reason});
         (code, Json(status)).into_response()
     };
-    let sent: Option<Lease> = serde_json::from_str(&body).ok();
+    let sent: Option<Lease> = serde_json::from_str(body).ok();
     match (method, &server.lease, sent) {
         (Method::GET, Some(lease), _) => return Json(lease.clone()).into_response(),
         (Method::GET | Method::PUT, None, _) => return fail(StatusCode::NOT_FOUND, "NotFound"),
@@ -442,6 +449,28 @@ async fn a_lease_that_is_given_up_without_the_mark_comes_at_once_and_uncleanly()
     assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained")), (Some(""), None));
     assert!(two.leads().await <= Duration::from_secs(2));
     assert_eq!(two.leadership.acquired().await, Some(Handover::Unclean));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_without_an_answer_is_given_up_at_the_end() {
+    for held_before in [false, true] {
+        let cluster = Cluster::default();
+        if held_before {
+            let mut before = candidate(&cluster, "before");
+            before.leads().await;
+            before.trigger.trigger();
+            assert_eq!(before.result().await, Ok(()));
+        }
+        cluster.lock().unwrap().mute = true;
+        let mut one = candidate_with(&cluster, "one", MARKED);
+        seconds(1).await;
+        assert_eq!((spec(&cluster).holder_identity.as_deref(), one.leadership.is_leading()), (Some("one"), false));
+        cluster.lock().unwrap().mute = false;
+        one.leadership.release(Release::Unmarked);
+        one.trigger.trigger();
+        assert_eq!(one.result().await, Ok(()));
+        assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained")), (Some(""), None), "{held_before}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
