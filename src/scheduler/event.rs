@@ -71,6 +71,21 @@ impl Event {
         }
     }
 
+    /// Returns the generation of the lists that show the state since the cluster went back, if this event says that it did. A list may say so before
+    /// [`Event::WentBack`] does.
+    pub(super) const fn went_back(&self) -> Option<u64> {
+        match self {
+            Self::WentBack(generation) => Some(*generation),
+            Self::Nodes(change) => change.went_back(),
+            Self::Pods(change) => change.went_back(),
+            Self::Groups(change) => change.went_back(),
+            Self::Queues(change) => change.went_back(),
+            Self::PriorityClasses(change) => change.went_back(),
+            Self::Budgets(change) => change.went_back(),
+            Self::Ask(..) | Self::QueueSnapshot(_) => None,
+        }
+    }
+
     /// Returns the kind of objects that the event of a watch is about; `None` for other events.
     pub(super) const fn kind(&self) -> Option<Kind> {
         match self {
@@ -86,6 +101,13 @@ impl Event {
 }
 
 impl<T, K> Change<T, K> {
+    const fn went_back(&self) -> Option<u64> {
+        match self {
+            Self::Reset { generation, back: true, .. } => Some(*generation),
+            Self::Reset { back: false, .. } | Self::UpToDate | Self::Apply(_) | Self::Delete(_) | Self::Unreadable(_) => None,
+        }
+    }
+
     fn unreadable(&self) -> usize {
         match self {
             Self::Reset { unreadable, .. } => unreadable.len(),

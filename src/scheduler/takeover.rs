@@ -175,6 +175,14 @@ impl Takeover {
         }
     }
 
+    /// Records that the cluster went back, and that the pods were listed since: the fences and what they have shown are lost, so they begin again. A takeover that
+    /// is complete stays complete.
+    pub fn went_back(&mut self) {
+        if self.stage() == Stage::Fencing {
+            self.fences = None;
+        }
+    }
+
     /// Returns whether this process may decide.
     #[must_use]
     pub fn is_complete(&self) -> bool {
