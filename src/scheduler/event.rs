@@ -173,13 +173,15 @@ pub struct EvictionProgress {
     pub gone: u32,
     /// The pod that the API server refused to evict, if there is one.
     pub refused_pod: Option<Uid>,
+    /// Whether a request has no answer and may still take effect.
+    pub unanswered: bool,
 }
 
 impl EvictionProgress {
     /// Returns the progress before the first request.
     #[must_use]
     pub fn none(eviction: &Eviction) -> Self {
-        Self { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None }
+        Self { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None, unanswered: false }
     }
 }
 
