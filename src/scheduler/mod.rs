@@ -161,13 +161,14 @@ async fn own(
     watchdog: Watchdog,
     stop: Shutdown,
 ) -> Result<(), String> {
-    let start = clock::monotonic();
-    let now = || Now { wall: clock::now(), since_start: clock::monotonic().saturating_duration_since(start) };
+    // While the machine is suspended the view of the cluster grows old.
+    let start = clock::through_suspension();
+    let now = || Now { wall: clock::now(), since_start: clock::through_suspension().saturating_duration_since(start) };
     let mut leads = false;
-    let mut decided_at = start;
+    let mut decided_at = clock::monotonic();
     loop {
         watchdog.progress();
-        let due = state.next().map(|at| start + at);
+        let due = state.next().map(|at| clock::monotonic() + at.saturating_sub(now().since_start));
         tokio::select! {
             biased;
             () = stop.triggered() => {

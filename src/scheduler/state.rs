@@ -37,7 +37,7 @@ const AUDIT_EVERY: Duration = Duration::from_secs(60);
 pub struct Now {
     /// The wall clock, for statuses and Events.
     pub wall: Timestamp,
-    /// The monotonic time since the start of the program, for durations.
+    /// The time since the start of the program, for durations. It also runs while the machine is suspended.
     pub since_start: Duration,
 }
 
