@@ -168,7 +168,7 @@ async fn own(
     let mut decided_at = clock::monotonic();
     loop {
         watchdog.progress();
-        let due = state.next().map(|at| clock::monotonic() + at.saturating_sub(now().since_start));
+        let due = state.next().map(|at| due(at, now().since_start, clock::monotonic()));
         tokio::select! {
             biased;
             () = stop.triggered() => {
@@ -206,6 +206,11 @@ async fn own(
         dispatcher.send(commands);
         decided_at = clock::monotonic();
     }
+}
+
+/// Returns when a timer is due that was set for `at`, on the clock that stands still while the machine is suspended. `since_start` runs through a suspension.
+fn due(at: Duration, since_start: Duration, now: Instant) -> Instant {
+    now + at.saturating_sub(since_start)
 }
 
 /// Waits until every binding and eviction that was sent has a known outcome, while the lease is renewed, and says to the election what is done with it.
@@ -265,6 +270,13 @@ mod tests {
     use crate::runtime::watchdog::STALLED_AFTER;
     use kube::{Api, Client};
     use tokio::task::JoinSet;
+    #[test]
+    fn a_timer_is_due_in_the_time_that_is_left_also_after_a_suspension() {
+        let (now, secs) = (clock::monotonic(), Duration::from_secs);
+        assert_eq!(due(secs(10), secs(7), now), now + secs(3));
+        assert_eq!(due(secs(10), secs(3600), now), now, "it was due while the machine was suspended");
+    }
+
 
     #[tokio::test(start_paused = true)]
     async fn a_standby_or_idle_loop_answers_the_watchdog() {
