@@ -219,12 +219,12 @@ async fn drain(state: &mut State, dispatcher: &mut Dispatcher, leadership: &Lead
     dispatcher.stop();
     let complete = state.takeover.is_complete();
     let end = clock::monotonic() + DRAIN;
-    let release = loop {
-        let release = may_release(complete, dispatcher.unknown_outcomes());
-        if release != Release::Keep {
-            break release;
+    loop {
+        let (release, leads) = (may_release(complete, dispatcher.unknown_outcomes()), leadership.is_leading());
+        if leads && release != Release::Keep {
+            return leadership.release(release);
         }
-        if !leadership.is_leading() || clock::monotonic() >= end {
+        if !leads || clock::monotonic() >= end {
             tracing::warn!(unknown = dispatcher.unknown_outcomes(), "ending without knowing what is under way");
             return;
         }
@@ -234,8 +234,7 @@ async fn drain(state: &mut State, dispatcher: &mut Dispatcher, leadership: &Lead
             () = clock::until(Some(end)) => {}
             () = watchdog.probed() => {}
         }
-    };
-    leadership.release(release);
+    }
 }
 
 /// Takes in further events and reports until `quiet`, so that one cycle decides on all of them.
@@ -270,13 +269,13 @@ mod tests {
     use crate::runtime::watchdog::STALLED_AFTER;
     use kube::{Api, Client};
     use tokio::task::JoinSet;
+
     #[test]
     fn a_timer_is_due_in_the_time_that_is_left_also_after_a_suspension() {
         let (now, secs) = (clock::monotonic(), Duration::from_secs);
         assert_eq!(due(secs(10), secs(7), now), now + secs(3));
         assert_eq!(due(secs(10), secs(3600), now), now, "it was due while the machine was suspended");
     }
-
 
     #[tokio::test(start_paused = true)]
     async fn a_standby_or_idle_loop_answers_the_watchdog() {

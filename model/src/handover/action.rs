@@ -34,6 +34,10 @@ pub(crate) enum Action {
     Freeze {
         proc: usize,
     },
+    /// The answer to a renewal that was sent in time comes after the deadline.
+    Renew {
+        proc: usize,
+    },
     ListByItself {
         proc: usize,
         kind: usize,
@@ -172,6 +176,7 @@ impl Action {
                 | Self::Stop { .. }
                 | Self::Kill { .. }
                 | Self::Freeze { .. }
+                | Self::Renew { .. }
                 | Self::ListByItself { .. }
                 | Self::WinUnanswered { .. }
                 | Self::TimeOut { .. }

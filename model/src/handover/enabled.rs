@@ -50,6 +50,8 @@ impl World {
             out.extend((left.stops > 0 && leads && !now.stopping).then_some(Action::Stop { proc }));
             out.extend((left.kills > 0 && leads).then_some(Action::Kill { proc }));
             out.extend((left.freezes > 0 && leads).then_some(Action::Freeze { proc }));
+            let holds = state.lease.exists && state.lease.holder == now.id;
+            out.extend((left.renewals > 0 && now.term == Term::Over && holds).then_some(Action::Renew { proc }));
             if left.relists > 0 {
                 out.extend((now.at[POD]..self.length(state, POD)).map(|at| Action::ListByItself { proc, kind: POD, at }));
                 out.extend((1..=2).map(|kind| Action::ListByItself { proc, kind, at: now.at[kind] }));

@@ -10,7 +10,7 @@ use podgroup::cycle::plan::{Bind, Victim};
 use podgroup::runtime::leader_decide::{Handover, Observed, Presence, Record, Step, decide, handover};
 use podgroup::scheduler::command;
 use podgroup::scheduler::dispatch::bind_outcome::{
-    BindAnswer, NextStep, Place as RealPlace, Requests, after_answer as real_after_answer, after_conflict, is_newer,
+    BindAnswer, NextStep, Place as RealPlace, Requests, after_answer as real_after_answer, after_conflict, is_newer, without_lease,
 };
 use podgroup::scheduler::takeover::{FenceAnswer, Kind, Release, Stage, Takeover, may_release};
 use tokio::time::Instant;
@@ -208,6 +208,11 @@ pub(crate) fn after_answer(attempt: Attempt, back: Back) -> NextStep {
 /// Returns whether no request of the binding can take effect on a pod of this version any more.
 pub(crate) fn is_void(attempt: Attempt, at: u8) -> bool {
     is_newer(u64::from(at), requests(attempt))
+}
+
+/// Returns whether a process that does not lead keeps the binding.
+pub(crate) fn stays_without_lease(attempt: Attempt) -> bool {
+    !matches!(without_lease(requests(attempt)), NextStep::NotBound(_))
 }
 
 /// Returns the real next step after the read of the pod after a 409; no place: the read failed.
