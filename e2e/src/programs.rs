@@ -154,17 +154,7 @@ impl Program {
     }
 
     /// Sends SIGTERM; it must end within two seconds with status 0.
-    /// A scheduler that leads has completed its takeover before: one that ends within it keeps its lease, and the next one waits for 15 s.
     pub async fn terminate(&mut self) -> Result<()> {
-        let (log, what) = (self.log.clone(), format!("{} has taken over, or stands by", self.name));
-        let taken_over = wait_until(secs(5), &what, || async {
-            let text = std::fs::read_to_string(&log)?;
-            let start = text.rsplit("podgroup::runtime::setup: starting").next().unwrap_or_default();
-            let settled = ["the takeover is complete", "another process holds the lease"].iter().any(|line| start.contains(line));
-            Ok(Seen::when(settled || !self.name.contains("scheduler"), || "it has just been started".to_owned()))
-        });
-        // One that never gets its lists does not take over at all.
-        let _late = taken_over.await;
         self.terminate_within(GRACE).await
     }
 

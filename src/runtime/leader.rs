@@ -6,7 +6,7 @@
 //!
 //! A lease is no fence: a request that was sent in time can arrive late. So each write protects its object itself (UID
 //! and resourceVersion). The lease keeps two processes from working against each other; correctness does not depend on it.
-//! What needs more (the scheduler) asks how the lease came, [`Handover`], and gives it up only when nothing is under way, [`ReleaseRule`].
+//! What needs more (the scheduler) asks how the lease came, [`Handover`], and says how it is given up, [`Release`].
 //! Still nothing is sent without it: a [`Caller`] that is bound to it ([`Caller::while_leading`]) sends
 //! only while we lead, and stops waiting for an answer shortly before another process can take the lease.
 //!
@@ -18,8 +18,7 @@
 //! A process that loses its lease ends ([`LeadershipLost`]), and its kubelet starts it again: its state and its requests in
 //! progress are of no use any more.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -103,22 +102,33 @@ pub fn identity() -> String {
     format!("{host}_{unique:016x}")
 }
 
-/// What a leader that ends does with its lease.
+/// What the leaders of a program do with the lease when they end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReleaseRule {
-    /// It gives the lease up. Requests that are under way protect their objects themselves.
+    /// They give it up. Requests that are under way protect their objects themselves.
     #[default]
     Always,
-    /// It gives the lease up only after [`Leadership::drained`], and says so in this annotation of the Lease. Otherwise the lease runs out.
-    WhenDrained(&'static str),
+    /// They do what they say in [`Leadership::release`], and keep it otherwise. This annotation of the Lease is the mark of [`Release::Drained`].
+    Marked(&'static str),
+}
+
+/// What a leader that ends does with its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Release {
+    /// It gives the lease up and says that nothing is under way: the next leader takes over cleanly.
+    Drained,
+    /// It gives the lease up without the mark: the next leader takes over at once, and uncleanly.
+    Unmarked,
+    /// It lets the lease run out: the next leader takes over uncleanly.
+    Keep,
 }
 
 /// Tells whether this process leads, and at least until when. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     state: watch::Receiver<State>,
-    /// Set when nothing of this process is under way any more.
-    drained: Arc<AtomicBool>,
+    /// What is done with the lease at the end; empty as long as it is not decided.
+    release: Arc<OnceLock<Release>>,
     identity: Arc<str>,
 }
 
@@ -134,7 +144,7 @@ impl Leadership {
     /// Makes a leadership for `--leader-elect=false`: it leads at once and for ever. What an earlier process has under way is not known.
     pub fn always() -> Self {
         let state = watch::Sender::new(State::Leading(Handover::Unclean, None)).subscribe();
-        Self { state, drained: Arc::default(), identity: identity().into() }
+        Self { state, release: Arc::default(), identity: identity().into() }
     }
 
     /// Waits until this process leads, and returns how the lease came; `None` when the elector ended first.
@@ -156,9 +166,9 @@ impl Leadership {
         &self.identity
     }
 
-    /// Records that nothing which this process sent is under way any more, and that it will send nothing more.
-    pub fn drained(&self) {
-        self.drained.store(true, Ordering::Release);
+    /// Decides what is done with the lease at the end. This process sends nothing more. The first call counts.
+    pub fn release(&self, release: Release) {
+        self.release.get_or_init(|| release);
     }
 
     /// Whether this process leads at this moment. Ask before every write: the answer is right also when the whole process was stopped for
@@ -206,9 +216,9 @@ pub fn elect(api: Api<Lease>, caller: Caller, config: LeaderConfig) -> (Leadersh
     let state = watch::Sender::new(State::Waiting);
     // Two attempts fit into the deadline, even when the first gets no answer.
     let caller = caller.within(config.renew_deadline / 2);
-    let drained = Arc::<AtomicBool>::default();
-    let leadership = Leadership { state: state.subscribe(), drained: Arc::clone(&drained), identity: config.identity.as_str().into() };
-    let elector = Elector::new(api, caller, config, state, drained);
+    let release = Arc::<OnceLock<Release>>::default();
+    let leadership = Leadership { state: state.subscribe(), release: Arc::clone(&release), identity: config.identity.as_str().into() };
+    let elector = Elector::new(api, caller, config, state, release);
     (leadership, elector)
 }
 

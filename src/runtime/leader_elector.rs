@@ -3,8 +3,7 @@
 //! The thin shell around [`super::leader_decide`]; its front door is [`super::leader`].
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 
 use super::call::{CallError, Caller};
 use super::clock;
-use super::leader::{LeaderConfig, LeadershipLost, ReleaseRule, State, Term};
+use super::leader::{LeaderConfig, LeadershipLost, Release, ReleaseRule, State, Term};
 use super::leader_decide::{Handover, Observed, Presence, Record, Step, decide, handover, observe};
 use super::relist::{Relist, WENT_BACK};
 use super::shutdown::Shutdown;
@@ -31,6 +30,8 @@ pub struct Elector {
     seen: Option<Observed>,
     /// We lead until then; `None` when we do not lead.
     until: Option<Instant>,
+    /// Whether a write of the lease was sent and has no known outcome: we may hold it without knowing it.
+    unanswered: bool,
     /// The last logged reason for not leading, until it is over.
     trouble: Option<String>,
     /// Annotations that are written with every write of the lease.
@@ -38,8 +39,8 @@ pub struct Elector {
     /// How the lease came to us; `None` when we never led.
     handover: Option<Handover>,
     rule: ReleaseRule,
-    /// Set when nothing of this process is under way any more.
-    drained: Arc<AtomicBool>,
+    /// What the leader says of its end.
+    release: Arc<OnceLock<Release>>,
     /// The newest version of the lease in any answer; 0 before the first.
     newest: u64,
     /// Where it is reported that the cluster went back.
@@ -52,7 +53,7 @@ impl Elector {
         caller: Caller,
         config: LeaderConfig,
         state: watch::Sender<State>,
-        drained: Arc<AtomicBool>,
+        release: Arc<OnceLock<Release>>,
     ) -> Self {
         Self {
             api,
@@ -62,11 +63,12 @@ impl Elector {
             known: None,
             seen: None,
             until: None,
+            unanswered: false,
             trouble: None,
             marks: BTreeMap::new(),
             handover: None,
             rule: ReleaseRule::Always,
-            drained,
+            release,
             newest: 0,
             relist: Relist::new(),
         }
@@ -175,12 +177,15 @@ impl Elector {
         let lease = self.config.lease_duration;
         let step = decide(self.seen.as_ref(), presence, &self.config.identity, lease, began);
         let comes = handover(self.seen.as_ref(), &step);
+        if matches!(step, Step::Wait { .. }) {
+            // It changes only on the server: read it again next time.
+            (self.known, self.unanswered) = (None, false);
+            return Ok(step);
+        }
+        // Also the end of this process may cut it off.
+        self.unanswered = true;
         let written = match &step {
-            Step::Wait { .. } => {
-                // It changes only on the server: read it again next time.
-                self.known = None;
-                return Ok(step);
-            }
+            Step::Wait { .. } => return Ok(step),
             Step::Create => {
                 let fresh = self.lease_with(None, 0);
                 let post = PostParams::default();
@@ -197,6 +202,7 @@ impl Elector {
                 self.put(renewed).await
             }
         };
+        self.unanswered = matches!(&written, Err(error) if error.outcome_unknown());
         match written {
             Ok(lease) => {
                 self.notice_going_back(&lease);
@@ -263,7 +269,7 @@ impl Elector {
     /// Whether the lease has the mark of its last holder. The mark names the number of transitions: a holder that does not know the mark copies it,
     /// but has another number.
     fn is_drained(&self, lease: &Lease, transitions: i32) -> bool {
-        let ReleaseRule::WhenDrained(key) = self.rule else { return false };
+        let ReleaseRule::Marked(key) = self.rule else { return false };
         let mark = lease.metadata.annotations.as_ref().and_then(|all| all.get(key));
         mark.is_some_and(|mark| *mark == transitions.to_string())
     }
@@ -295,7 +301,7 @@ impl Elector {
         if !self.marks.is_empty() {
             lease.metadata.annotations.get_or_insert_default().extend(self.marks.clone());
         }
-        if let (ReleaseRule::WhenDrained(key), Some(annotations)) = (self.rule, &mut lease.metadata.annotations) {
+        if let (ReleaseRule::Marked(key), Some(annotations)) = (self.rule, &mut lease.metadata.annotations) {
             annotations.remove(key);
         }
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
@@ -309,14 +315,23 @@ impl Elector {
         lease
     }
 
-    /// Empties the holder, so that the next process need not wait. Only while we surely hold it, and at most twice.
+    /// Empties the holder, so that the next process need not wait. Only while we surely hold it, or may have taken it just now, and at most twice.
     async fn release(mut self) {
         self.state.send_replace(State::Lost);
+        let taking = self.until.is_none() && self.unanswered;
         let leading = self.until.is_some_and(|until| clock::through_suspension() < until);
-        if !leading {
+        if !leading && !taking {
             return;
         }
-        if matches!(self.rule, ReleaseRule::WhenDrained(_)) && !self.drained.load(Ordering::Acquire) {
+        if taking {
+            // The read says whether we hold it.
+            self.known = None;
+        }
+        let release = match self.rule {
+            ReleaseRule::Always => Release::Unmarked,
+            ReleaseRule::Marked(_) => self.release.get().copied().unwrap_or(Release::Keep),
+        };
+        if release == Release::Keep {
             let lasts = self.config.lease_duration;
             tracing::warn!(
                 lease = self.lease(),
@@ -326,10 +341,10 @@ impl Elector {
             return;
         }
         // A renewal that was cut off may have been done: our copy can be one version behind, hence twice.
-        let mut released = self.release_once().await;
+        let mut released = self.release_once(release).await;
         if matches!(released, Err(CallError::Conflict(_))) {
             self.known = None;
-            released = self.release_once().await;
+            released = self.release_once(release).await;
         }
         match released {
             Ok(()) => tracing::info!(lease = self.lease(), "lease released"),
@@ -337,7 +352,7 @@ impl Elector {
         }
     }
 
-    async fn release_once(&mut self) -> Result<(), CallError> {
+    async fn release_once(&mut self, release: Release) -> Result<(), CallError> {
         self.presence().await?;
         let Some(mut lease) = self.known.take() else {
             return Ok(());
@@ -352,7 +367,7 @@ impl Elector {
         spec.acquire_time = Some(now.clone());
         spec.renew_time = Some(now);
         let transitions = spec.lease_transitions.unwrap_or(0);
-        if let ReleaseRule::WhenDrained(key) = self.rule {
+        if let (ReleaseRule::Marked(key), Release::Drained) = (self.rule, release) {
             lease.metadata.annotations.get_or_insert_default().insert(key.to_owned(), transitions.to_string());
         }
         self.put(lease).await.map(drop)

@@ -21,6 +21,8 @@ struct Server {
     version: u64,
     /// While true, the server does not answer.
     away: bool,
+    /// While true, the server carries writes out and does not answer them.
+    mute: bool,
     /// The requests, oldest first.
     asked: Vec<Method>,
 }
@@ -31,13 +33,18 @@ async fn serve(Shared(cluster): Shared<Cluster>, method: Method, body: String) -
     if cluster.lock().unwrap().away {
         return std::future::pending().await;
     }
-    let mut server = cluster.lock().unwrap();
+    let mute = method != Method::GET && cluster.lock().unwrap().mute;
+    let answer = carry_out(&mut cluster.lock().unwrap(), method, &body);
+    if mute { std::future::pending().await } else { answer }
+}
+
+fn carry_out(server: &mut Server, method: Method, body: &str) -> Response {
     server.asked.push(method.clone());
     let fail = |code: StatusCode, reason: &str| {
         let status = json!({"kind": "Status", "code": code.as_u16(), "reason": reason});
         (code, Json(status)).into_response()
     };
-    let sent: Option<Lease> = serde_json::from_str(&body).ok();
+    let sent: Option<Lease> = serde_json::from_str(body).ok();
     match (method, &server.lease, sent) {
         (Method::GET, Some(lease), _) => return Json(lease.clone()).into_response(),
         (Method::GET | Method::PUT, None, _) => return fail(StatusCode::NOT_FOUND, "NotFound"),
@@ -119,7 +126,7 @@ fn annotation(cluster: &Cluster, key: &str) -> Option<String> {
     annotations.and_then(|all| all.get(key).cloned())
 }
 
-const WHEN_DRAINED: ReleaseRule = ReleaseRule::WhenDrained("x/drained");
+const MARKED: ReleaseRule = ReleaseRule::Marked("x/drained");
 
 async fn seconds(count: u64) {
     tokio::time::sleep(Duration::from_secs(count)).await;
@@ -392,11 +399,11 @@ async fn a_process_without_election_leads_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn a_drained_leader_says_so_and_the_next_one_knows_and_removes_it() {
     let cluster = Cluster::default();
-    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    let mut one = candidate_with(&cluster, "one", MARKED);
     assert_eq!(one.leadership.acquired().await, Some(Handover::Unclean), "the lease did not exist");
-    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    let mut two = candidate_with(&cluster, "two", MARKED);
     seconds(5).await;
-    one.leadership.drained();
+    one.leadership.release(Release::Drained);
     one.trigger.trigger();
     assert_eq!(one.result().await, Ok(()));
     assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained").as_deref()), (Some(""), Some("0")));
@@ -405,9 +412,9 @@ async fn a_drained_leader_says_so_and_the_next_one_knows_and_removes_it() {
     seconds(60).await;
     assert_eq!(two.leadership.acquired().await, Some(Handover::Clean), "a renewal changes nothing");
     // The second change of the holder.
-    let mut three = candidate_with(&cluster, "three", WHEN_DRAINED);
+    let mut three = candidate_with(&cluster, "three", MARKED);
     seconds(5).await;
-    two.leadership.drained();
+    two.leadership.release(Release::Drained);
     two.trigger.trigger();
     three.leads().await;
     assert_eq!((three.leadership.acquired().await, spec(&cluster).lease_transitions), (Some(Handover::Clean), Some(2)));
@@ -416,9 +423,9 @@ async fn a_drained_leader_says_so_and_the_next_one_knows_and_removes_it() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_not_drained_keeps_the_lease_and_the_next_one_waits_for_its_end() {
     let cluster = Cluster::default();
-    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    let mut one = candidate_with(&cluster, "one", MARKED);
     one.leads().await;
-    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    let mut two = candidate_with(&cluster, "two", MARKED);
     seconds(5).await;
     one.trigger.trigger();
     assert_eq!(one.result().await, Ok(()));
@@ -429,11 +436,49 @@ async fn a_leader_that_is_not_drained_keeps_the_lease_and_the_next_one_waits_for
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_is_given_up_without_the_mark_comes_at_once_and_uncleanly() {
+    let cluster = Cluster::default();
+    let mut one = candidate_with(&cluster, "one", MARKED);
+    one.leads().await;
+    let mut two = candidate_with(&cluster, "two", MARKED);
+    seconds(5).await;
+    one.leadership.release(Release::Unmarked);
+    one.leadership.release(Release::Drained);
+    one.trigger.trigger();
+    assert_eq!(one.result().await, Ok(()));
+    assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained")), (Some(""), None));
+    assert!(two.leads().await <= Duration::from_secs(2));
+    assert_eq!(two.leadership.acquired().await, Some(Handover::Unclean));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_without_an_answer_is_given_up_at_the_end() {
+    for held_before in [false, true] {
+        let cluster = Cluster::default();
+        if held_before {
+            let mut before = candidate(&cluster, "before");
+            before.leads().await;
+            before.trigger.trigger();
+            assert_eq!(before.result().await, Ok(()));
+        }
+        cluster.lock().unwrap().mute = true;
+        let mut one = candidate_with(&cluster, "one", MARKED);
+        seconds(1).await;
+        assert_eq!((spec(&cluster).holder_identity.as_deref(), one.leadership.is_leading()), (Some("one"), false));
+        cluster.lock().unwrap().mute = false;
+        one.leadership.release(Release::Unmarked);
+        one.trigger.trigger();
+        assert_eq!(one.result().await, Ok(()));
+        assert_eq!((spec(&cluster).holder_identity.as_deref(), annotation(&cluster, "x/drained")), (Some(""), None), "{held_before}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_mark_that_a_holder_without_it_has_copied_says_nothing() {
     let cluster = Cluster::default();
-    let mut one = candidate_with(&cluster, "one", WHEN_DRAINED);
+    let mut one = candidate_with(&cluster, "one", MARKED);
     one.leads().await;
-    one.leadership.drained();
+    one.leadership.release(Release::Drained);
     one.trigger.trigger();
     assert_eq!(one.result().await, Ok(()));
     // An older version: it copies all annotations, and gives the lease up without a mark of its own.
@@ -442,7 +487,7 @@ async fn a_mark_that_a_holder_without_it_has_copied_says_nothing() {
     old.trigger.trigger();
     assert_eq!(old.result().await, Ok(()));
     assert_eq!(annotation(&cluster, "x/drained").as_deref(), Some("0"));
-    let mut two = candidate_with(&cluster, "two", WHEN_DRAINED);
+    let mut two = candidate_with(&cluster, "two", MARKED);
     two.leads().await;
     assert_eq!(two.leadership.acquired().await, Some(Handover::Unclean));
 }

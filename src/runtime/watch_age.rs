@@ -52,7 +52,7 @@ pub(crate) struct WatchAge {
 impl WatchAge {
     /// Records that the watch is heard of now.
     pub(crate) fn heard(&self) {
-        let now = clock::monotonic();
+        let now = clock::through_suspension();
         if let Some(at) = self.all.heard().get_mut(self.resource).and_then(|watches| watches.get_mut(self.number)) {
             *at = Some(now);
         }
@@ -65,7 +65,7 @@ impl Collector for WatchAges {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let now = clock::monotonic();
+        let now = clock::through_suspension();
         for (resource, watches) in &*self.heard() {
             if let Some(oldest) = watches.iter().flatten().min() {
                 self.seconds.with_label_values(&[resource]).set(now.saturating_duration_since(*oldest).as_secs_f64());

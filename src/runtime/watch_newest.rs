@@ -17,12 +17,21 @@ use tokio::time::Instant;
 /// How long lists must be older before they are accepted.
 pub(super) const ACCEPTED_AFTER: Duration = Duration::from_secs(60);
 
+/// How much the time between two older lists counts at most, if a list failed between them: the usual wait between two lists. What it would have shown is unknown, but
+/// lists that fail again and again do not postpone the end for ever.
+const COUNTS_AFTER_FAILURE: Duration = Duration::from_secs(15);
+
 /// What is known of the versions of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Newest {
     seen: u64,
     floor: u64,
-    older_since: Option<Instant>,
+    /// When the last list was older, if no newer one was read since.
+    older_at: Option<Instant>,
+    /// How long the lists have been older.
+    older: Duration,
+    /// Whether a list has failed since.
+    failed: bool,
 }
 
 /// What a list is that is not refused.
@@ -46,13 +55,13 @@ impl Newest {
     }
 
     /// Forgets what was seen: the cluster went back, and has reached `floor` since.
-    pub(super) const fn restart(&mut self, floor: u64) {
-        *self = Self { seen: 0, floor, older_since: None };
+    pub(super) fn restart(&mut self, floor: u64) {
+        *self = Self { floor, ..Self::default() };
     }
 
     /// Records a failed list: whether it would have been older is unknown.
     pub(super) const fn failed(&mut self) {
-        self.older_since = None;
+        self.failed = true;
     }
 
     /// Returns what a list of this version is, or that it is refused now.
@@ -64,8 +73,10 @@ impl Newest {
         let Some(number) = number(version) else { return Ok(Taken::Newer) };
         let known = self.seen.max(self.floor);
         if number < known {
-            let since = *self.older_since.get_or_insert(now);
-            if now.saturating_duration_since(since) < ACCEPTED_AFTER {
+            let since = self.older_at.replace(now).map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+            let counts = if std::mem::take(&mut self.failed) { since.min(COUNTS_AFTER_FAILURE) } else { since };
+            self.older = self.older.saturating_add(counts);
+            if self.older < ACCEPTED_AFTER {
                 return Err(known);
             }
         }
@@ -76,7 +87,7 @@ impl Newest {
     pub(super) fn accept(&mut self, version: &str) -> Taken {
         let Some(number) = number(version) else { return Taken::Newer };
         let taken = if number < self.seen { Taken::Back } else { Taken::Newer };
-        *self = Self { seen: number, floor: 0, older_since: None };
+        *self = Self { seen: number, ..Self::default() };
         taken
     }
 }
@@ -107,6 +118,17 @@ mod tests {
         assert_eq!(newest.take("29", after(170)), Err(30));
         assert_eq!(newest.take("30", after(171)), Ok(Taken::Newer));
         assert_eq!(newest.take("29", after(300)), Err(30));
+    }
+
+    #[test]
+    fn lists_that_fail_between_older_ones_do_not_postpone_the_end_for_ever() {
+        let (mut newest, start) = (Newest::default(), clock::monotonic());
+        newest.reached("20");
+        for seconds in [0, 40, 80, 120] {
+            assert_eq!(newest.take("19", start + Duration::from_secs(seconds)), Err(20), "{seconds}");
+            newest.failed();
+        }
+        assert_eq!(newest.take("19", start + Duration::from_secs(160)), Ok(Taken::Back));
     }
 
     #[test]

@@ -50,8 +50,9 @@ impl State {
 
     pub(super) fn apply_pods(&mut self, change: Change<PodFacts, Uid>) {
         if let Change::Reset { all, back: true, .. } = &change {
-            // The API server had confirmed these, and does not know it any more.
+            // The API server had confirmed these binds, and does not know them any more.
             all.iter().filter(|pod| pod.node.is_none()).for_each(|pod| self.scheduling.lose_bind(&pod.uid));
+            self.takeover.went_back();
         }
         let known = |scheduling: &SchedulingState| scheduling.cache().pod_uids().cloned().collect();
         self.apply_change((Kind::Pods, change), |pod| pod.uid.clone(), known, Self::apply_pod, Self::delete_pod);

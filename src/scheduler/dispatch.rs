@@ -20,6 +20,7 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams}
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
 use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
 
 use crate::api::names::SCHEDULER;
 use crate::api::{Pod, PodGroup, Queue};
@@ -52,6 +53,8 @@ pub struct Dispatcher {
     evictions: EvictionQueue,
     /// The evictions under way, by nomination, each with its stop signal.
     evicting: BTreeMap<u64, Arc<AtomicBool>>,
+    /// Evictions that ended with a request without an answer: until when it may take effect.
+    unanswered: Vec<Instant>,
     running: JoinSet<Done>,
     /// The job of each running task, so that a panic can be reported.
     jobs: HashMap<Id, Job>,
@@ -110,6 +113,7 @@ impl Dispatcher {
             fences: LaneQueue::new(usize::from(concurrency)),
             evictions: EvictionQueue::default(),
             evicting: BTreeMap::new(),
+            unanswered: Vec::new(),
             running: JoinSet::new(),
             jobs: HashMap::new(),
         }
@@ -187,7 +191,9 @@ impl Dispatcher {
     /// Returns the number of bindings and evictions that were sent and have no known outcome, after [`stop`](Self::stop).
     #[must_use]
     pub fn unknown_outcomes(&self) -> usize {
-        self.binds.len().saturating_add(self.evicting.len())
+        let now = clock::monotonic();
+        let unanswered = self.unanswered.iter().filter(|until| **until > now).count();
+        self.binds.len().saturating_add(self.evicting.len()).saturating_add(unanswered)
     }
 
     /// Waits for the next report.
@@ -252,7 +258,14 @@ impl Dispatcher {
             (Job::Evict(progress), done) => {
                 self.evicting.remove(&progress.nomination);
                 self.evictions.ended(progress.nomination, clock::monotonic());
-                Some(done.and_then(Done::report).unwrap_or_else(|| Report::NotEvicted(progress.clone(), PANICKED)))
+                let panicked = || Report::NotEvicted(EvictionProgress { unanswered: true, ..progress.clone() }, PANICKED);
+                let report = done.and_then(Done::report).unwrap_or_else(panicked);
+                if let Report::NotEvicted(EvictionProgress { unanswered: true, .. }, _) = &report {
+                    let now = clock::monotonic();
+                    self.unanswered.retain(|until| *until > now);
+                    self.unanswered.push(now + bind::LATEST);
+                }
+                Some(report)
             }
             (Job::Write(subject), done) => {
                 Some(done.and_then(Done::report).unwrap_or_else(|| Report::Written(subject.clone(), WriteOutcome::Failed(PANICKED))))

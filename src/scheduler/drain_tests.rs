@@ -55,9 +55,9 @@ async fn serve(server: Server, request: Request) -> Response {
     missing()
 }
 
-/// Stops a leader with two pods to bind and one slot for bindings, of which each takes this long. Returns how long the end took, the number of bindings
-/// that were sent, and the holder and the mark in the Lease.
-async fn stop(hold: Duration) -> (u64, usize, String, Option<String>) {
+/// Stops a leader with two pods to bind and one slot for bindings, of which each takes this long. `lists`: whether its lists were complete before. Returns
+/// how long the end took, the number of bindings that were sent, and the holder and the mark in the Lease.
+async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String>) {
     let server = Server { lease: Arc::default(), bindings: Arc::default(), hold };
     let app = {
         let server = server.clone();
@@ -76,7 +76,7 @@ async fn stop(hold: Duration) -> (u64, usize, String, Option<String>) {
     let (leadership, elector) = elect(Api::namespaced(client.clone(), "ns"), caller.clone(), config);
     let (mut running, mut elections) = (JoinSet::new(), JoinSet::new());
     let ((work, stop_work), (election, stop_election)) = (Shutdown::new(), Shutdown::new());
-    elections.spawn(elector.releasing(ReleaseRule::WhenDrained("x/drained")).run(stop_election));
+    elections.spawn(elector.releasing(ReleaseRule::Marked("x/drained")).run(stop_election));
     let state = State::new(["podgroup-scheduler".to_owned()], POLICY, Metrics::new(&registry().unwrap()).unwrap());
     let dispatcher = Dispatcher::new(client, caller.while_leading(leadership.clone()), leadership.clone(), 1);
     let (events, receiver) = mpsc::channel(16);
@@ -92,7 +92,10 @@ async fn stop(hold: Duration) -> (u64, usize, String, Option<String>) {
         Event::PriorityClasses(listed(Vec::new(), 0)),
         Event::Budgets(listed(Vec::new(), 0)),
         Event::Pods(listed(Vec::new(), 1)),
-    ] {
+    ]
+    .into_iter()
+    .filter(|_| lists)
+    {
         events.send(event).await.unwrap();
     }
     for name in ["a", "b"] {
@@ -113,13 +116,18 @@ async fn stop(hold: Duration) -> (u64, usize, String, Option<String>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_ends_waits_for_what_is_under_way_and_sends_nothing_more() {
-    assert_eq!(stop(Duration::from_secs(5)).await, (4, 1, String::new(), Some("0".to_owned())));
-    assert_eq!(stop(Duration::from_millis(10)).await, (0, 2, String::new(), Some("0".to_owned())), "nothing is under way");
+    assert_eq!(stop(Duration::from_secs(5), true).await, (4, 1, String::new(), Some("0".to_owned())));
+    assert_eq!(stop(Duration::from_millis(10), true).await, (0, 2, String::new(), Some("0".to_owned())), "nothing is under way");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_binding_has_no_outcome_ends_after_a_while_and_keeps_its_lease() {
-    let (took, sent, holder, mark) = stop(Duration::from_secs(3600)).await;
+    let (took, sent, holder, mark) = stop(Duration::from_secs(3600), true).await;
     assert_eq!((took, holder.as_str(), mark), (20, "me", None));
     assert!(sent >= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_ends_within_its_takeover_gives_its_lease_up_without_the_mark() {
+    assert_eq!(stop(Duration::from_secs(5), false).await, (0, 0, String::new(), None));
 }

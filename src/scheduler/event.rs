@@ -71,6 +71,21 @@ impl Event {
         }
     }
 
+    /// Returns the generation of the lists that show the state since the cluster went back, if this event says that it did. A list may say so before
+    /// [`Event::WentBack`] does.
+    pub(super) const fn went_back(&self) -> Option<u64> {
+        match self {
+            Self::WentBack(generation) => Some(*generation),
+            Self::Nodes(change) => change.went_back(),
+            Self::Pods(change) => change.went_back(),
+            Self::Groups(change) => change.went_back(),
+            Self::Queues(change) => change.went_back(),
+            Self::PriorityClasses(change) => change.went_back(),
+            Self::Budgets(change) => change.went_back(),
+            Self::Ask(..) | Self::QueueSnapshot(_) => None,
+        }
+    }
+
     /// Returns the kind of objects that the event of a watch is about; `None` for other events.
     pub(super) const fn kind(&self) -> Option<Kind> {
         match self {
@@ -86,6 +101,13 @@ impl Event {
 }
 
 impl<T, K> Change<T, K> {
+    const fn went_back(&self) -> Option<u64> {
+        match self {
+            Self::Reset { generation, back: true, .. } => Some(*generation),
+            Self::Reset { back: false, .. } | Self::UpToDate | Self::Apply(_) | Self::Delete(_) | Self::Unreadable(_) => None,
+        }
+    }
+
     fn unreadable(&self) -> usize {
         match self {
             Self::Reset { unreadable, .. } => unreadable.len(),
@@ -151,13 +173,15 @@ pub struct EvictionProgress {
     pub gone: u32,
     /// The pod that the API server refused to evict, if there is one.
     pub refused_pod: Option<Uid>,
+    /// Whether a request has no answer and may still take effect.
+    pub unanswered: bool,
 }
 
 impl EvictionProgress {
     /// Returns the progress before the first request.
     #[must_use]
     pub fn none(eviction: &Eviction) -> Self {
-        Self { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None }
+        Self { group: eviction.group.clone(), nomination: eviction.nomination, evicted: 0, gone: 0, refused_pod: None, unanswered: false }
     }
 }
 

@@ -107,7 +107,7 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Identity {
             name: SCHEDULER,
             other: OtherProgram { program: CONTROLLER, annotation: VERSION },
-            release: ReleaseRule::WhenDrained(DRAINED),
+            release: ReleaseRule::Marked(DRAINED),
         },
         &flags.common,
         flags.http_address,
@@ -161,18 +161,22 @@ async fn own(
     watchdog: Watchdog,
     stop: Shutdown,
 ) -> Result<(), String> {
-    let start = clock::monotonic();
-    let now = || Now { wall: clock::now(), since_start: clock::monotonic().saturating_duration_since(start) };
+    // While the machine is suspended the view of the cluster grows old.
+    let start = clock::through_suspension();
+    let now = || Now { wall: clock::now(), since_start: clock::through_suspension().saturating_duration_since(start) };
     let mut leads = false;
-    let mut decided_at = start;
+    let mut decided_at = clock::monotonic();
     loop {
         watchdog.progress();
-        let due = state.next().map(|at| start + at);
+        let due = state.next().map(|at| due(at, now().since_start, clock::monotonic()));
         tokio::select! {
             biased;
             () = stop.triggered() => {
                 if leadership.has_lease() {
                     drain(&mut state, &mut dispatcher, &leadership, &watchdog, &now).await;
+                } else {
+                    // The election still runs for a moment, and may win the lease.
+                    leadership.release(may_release(false, 0));
                 }
                 return Ok(());
             }
@@ -204,15 +208,24 @@ async fn own(
     }
 }
 
-/// Waits until every binding and eviction that was sent has a known outcome, while the lease is renewed, and says so to the election. Decides nothing more.
-/// If that takes longer than [`DRAIN`], the lease is kept.
+/// Returns when a timer is due that was set for `at`, on the clock that stands still while the machine is suspended. `since_start` runs through a suspension.
+fn due(at: Duration, since_start: Duration, now: Instant) -> Instant {
+    now + at.saturating_sub(since_start)
+}
+
+/// Waits until every binding and eviction that was sent has a known outcome, while the lease is renewed, and says to the election what is done with it.
+/// Decides nothing more. If that takes longer than [`DRAIN`], or the lease is lost meanwhile, it is kept.
 async fn drain(state: &mut State, dispatcher: &mut Dispatcher, leadership: &Leadership, watchdog: &Watchdog, now: &impl Fn() -> Now) {
     dispatcher.stop();
     let complete = state.takeover.is_complete();
     let end = clock::monotonic() + DRAIN;
-    while may_release(complete, dispatcher.unknown_outcomes()) == Release::Keep {
-        if !complete || !leadership.is_leading() || clock::monotonic() >= end {
-            tracing::warn!(complete, unknown = dispatcher.unknown_outcomes(), "ending without knowing what is under way");
+    loop {
+        let (release, leads) = (may_release(complete, dispatcher.unknown_outcomes()), leadership.is_leading());
+        if leads && release != Release::Keep {
+            return leadership.release(release);
+        }
+        if !leads || clock::monotonic() >= end {
+            tracing::warn!(unknown = dispatcher.unknown_outcomes(), "ending without knowing what is under way");
             return;
         }
         watchdog.progress();
@@ -222,7 +235,6 @@ async fn drain(state: &mut State, dispatcher: &mut Dispatcher, leadership: &Lead
             () = watchdog.probed() => {}
         }
     }
-    leadership.drained();
 }
 
 /// Takes in further events and reports until `quiet`, so that one cycle decides on all of them.
@@ -257,6 +269,13 @@ mod tests {
     use crate::runtime::watchdog::STALLED_AFTER;
     use kube::{Api, Client};
     use tokio::task::JoinSet;
+
+    #[test]
+    fn a_timer_is_due_in_the_time_that_is_left_also_after_a_suspension() {
+        let (now, secs) = (clock::monotonic(), Duration::from_secs);
+        assert_eq!(due(secs(10), secs(7), now), now + secs(3));
+        assert_eq!(due(secs(10), secs(3600), now), now, "it was due while the machine was suspended");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_standby_or_idle_loop_answers_the_watchdog() {

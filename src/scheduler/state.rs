@@ -37,7 +37,7 @@ const AUDIT_EVERY: Duration = Duration::from_secs(60);
 pub struct Now {
     /// The wall clock, for statuses and Events.
     pub wall: Timestamp,
-    /// The monotonic time since the start of the program, for durations.
+    /// The time since the start of the program, for durations. It also runs while the machine is suspended.
     pub since_start: Duration,
 }
 
@@ -100,6 +100,11 @@ impl State {
         if let Some(kind) = event.kind() {
             self.view.heard(kind, now.since_start);
         }
+        if let Some(generation) = event.went_back()
+            && self.view.went_back(generation)
+        {
+            self.scheduling.doubt_binds();
+        }
         match event {
             Event::Nodes(change) => self.apply_nodes(change),
             Event::Pods(change) => self.apply_pods(change),
@@ -107,7 +112,8 @@ impl State {
             Event::Queues(change) => self.apply_queues(change, now),
             Event::PriorityClasses(change) => self.apply_priority_classes(change),
             Event::Budgets(change) => self.apply_budgets(change),
-            Event::WentBack(generation) => self.view.went_back(generation),
+            // Done above.
+            Event::WentBack(_) => {}
             Event::Ask(question, reply) => {
                 // The client may have closed the request.
                 let _gone = reply.send(super::debug::answer(self, question, now.since_start));

@@ -64,7 +64,14 @@ fn nominate(state: &mut State) {
 }
 
 fn progress() -> crate::scheduler::event::EvictionProgress {
-    crate::scheduler::event::EvictionProgress { group: GroupKey::new("ns", "g"), nomination: 1, evicted: 2, gone: 1, refused_pod: None }
+    crate::scheduler::event::EvictionProgress {
+        group: GroupKey::new("ns", "g"),
+        nomination: 1,
+        evicted: 2,
+        gone: 1,
+        refused_pod: None,
+        unanswered: false,
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::Uid;
-pub use crate::runtime::leader::Handover;
+pub use crate::runtime::leader::{Handover, Release};
 
 /// The kinds of objects that the scheduler watches. It decides only after the list of each kind is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -175,6 +175,14 @@ impl Takeover {
         }
     }
 
+    /// Records that the cluster went back, and that the pods were listed since: the fences and what they have shown are lost, so they begin again. A takeover that
+    /// is complete stays complete.
+    pub fn went_back(&mut self) {
+        if self.stage() == Stage::Fencing {
+            self.fences = None;
+        }
+    }
+
     /// Returns whether this process may decide.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -188,22 +196,18 @@ impl Takeover {
     }
 }
 
-/// What a leader that ends does with its lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Release {
-    /// It gives the lease up and says that nothing is under way: the next leader takes over cleanly.
-    Drained,
-    /// It lets the lease run out: the next leader takes over uncleanly.
-    Keep,
-}
-
 /// Decides what a leader that ends does with its lease, from whether its own takeover was complete and how many of its bindings and evictions have no known
 /// outcome.
 ///
-/// Before its own takeover is complete, a leader may know nothing of what the leader before it has under way.
+/// Before its own takeover is complete, a leader has decided nothing, but may know nothing of what the leader before it has under way. So it gives the lease
+/// up without the mark, and the next leader does what this one began.
 #[must_use]
 pub const fn may_release(takeover_complete: bool, unknown_outcomes: usize) -> Release {
-    if takeover_complete && unknown_outcomes == 0 { Release::Drained } else { Release::Keep }
+    match (takeover_complete, unknown_outcomes) {
+        (true, 0) => Release::Drained,
+        (false, 0) => Release::Unmarked,
+        (true | false, _) => Release::Keep,
+    }
 }
 
 #[cfg(test)]

@@ -97,3 +97,20 @@ fn a_pod_that_the_watch_shows_before_the_answer_is_not_waited_for() {
     answer(&mut state, "b", FenceAnswer::Landed, 70);
     assert!(state.decides());
 }
+
+#[test]
+fn after_the_cluster_went_back_the_pods_are_fenced_again() {
+    let mut state = state();
+    lists(&mut state, vec![waits("a"), waits("b")], 0);
+    state.lead(Handover::Unclean, 0, at(0));
+    assert_eq!(fenced(&state.tick(at(0))), ["a", "b"]);
+    answer(&mut state, "a", FenceAnswer::Landed, 70);
+    assert_eq!(state.tick(at(10)), []);
+    // The restored pod has no node, and the watch never shows one.
+    let restored = Change::Reset { all: vec![waits("a"), waits("b")], unreadable: Vec::new(), generation: 1, back: true };
+    state.apply(Event::Pods(restored), at(20));
+    assert_eq!(fenced(&state.tick(at(20))), ["a", "b"]);
+    answer(&mut state, "a", FenceAnswer::Fenced, 30);
+    answer(&mut state, "b", FenceAnswer::Fenced, 31);
+    assert!(state.decides());
+}

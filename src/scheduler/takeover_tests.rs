@@ -91,9 +91,9 @@ fn the_way_in_which_the_lease_came_first_counts() {
 }
 
 #[test]
-fn the_lease_is_given_up_only_when_nothing_is_under_way_and_the_own_takeover_is_complete() {
-    assert_eq!(may_release(true, 0), Release::Drained);
-    for (complete, unknown) in [(false, 0), (true, 1), (false, 2)] {
+fn the_lease_is_given_up_only_when_nothing_is_under_way_and_marked_only_when_the_own_takeover_is_complete() {
+    assert_eq!((may_release(true, 0), may_release(false, 0)), (Release::Drained, Release::Unmarked));
+    for (complete, unknown) in [(true, 1), (false, 2)] {
         assert_eq!(may_release(complete, unknown), Release::Keep, "{complete} {unknown}");
     }
 }

@@ -69,9 +69,11 @@ impl View {
         self.listed.insert(kind, generation);
     }
 
-    /// Records that the cluster went back. Lists of this and later generations show the state since.
-    pub(super) fn went_back(&mut self, generation: u64) {
+    /// Records that the cluster went back. Lists of this and later generations show the state since. Returns whether that is new.
+    pub(super) fn went_back(&mut self, generation: u64) -> bool {
+        let new = generation > self.back;
         self.back = self.back.max(generation);
+        new
     }
 
     /// Returns why no decision may be made now; `None` if the view is good.

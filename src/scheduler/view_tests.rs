@@ -133,3 +133,32 @@ fn a_bind_and_a_status_that_the_restored_cluster_does_not_have_are_made_again() 
     assert_eq!(status(&writes).map(|status| status.phase), Some(before.phase));
     assert!(state.scheduling.cache().accounting().audit().is_clean());
 }
+
+#[test]
+fn a_bind_that_was_confirmed_since_the_cluster_went_back_stays_though_the_list_does_not_show_it() {
+    // The order of the report and of the event that says that the cluster went back; the list began before the bind.
+    for confirmed_before in [true, false] {
+        let mut state = idle();
+        create(&mut state, "a", at(100));
+        assert_eq!(binds(&state.tick(at(100))), 1);
+        if confirmed_before {
+            state.learn(Report::Bound("ns/a".into()), at(110));
+        }
+        state.apply(Event::WentBack(1), at(120));
+        if !confirmed_before {
+            state.learn(Report::Bound("ns/a".into()), at(130));
+        }
+        let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
+        (0..6).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+        assert_eq!(binds(&state.tick(at(2000))), usize::from(confirmed_before));
+        assert!(state.scheduling.cache().accounting().audit().is_clean());
+    }
+}
+
+#[test]
+fn a_list_that_says_that_the_cluster_went_back_stops_decisions_before_the_event_does() {
+    let mut state = idle();
+    create(&mut state, "a", at(100));
+    restored(&mut state, 0, &[], &[], 1);
+    assert_eq!(binds(&state.tick(at(1000))), 0);
+}

@@ -34,6 +34,10 @@ pub(crate) enum Action {
     Freeze {
         proc: usize,
     },
+    /// The answer to a renewal that was sent in time comes after the deadline.
+    Renew {
+        proc: usize,
+    },
     ListByItself {
         proc: usize,
         kind: usize,
@@ -148,8 +152,10 @@ pub(crate) enum Action {
         pod: usize,
         what: What,
     },
+    /// The process gives its lease up and ends. `drained`: with the annotation.
     Release {
         proc: usize,
+        drained: bool,
     },
     /// The process ends without releasing its lease: it has lost it, or its drain took too long.
     End {
@@ -170,6 +176,7 @@ impl Action {
                 | Self::Stop { .. }
                 | Self::Kill { .. }
                 | Self::Freeze { .. }
+                | Self::Renew { .. }
                 | Self::ListByItself { .. }
                 | Self::WinUnanswered { .. }
                 | Self::TimeOut { .. }

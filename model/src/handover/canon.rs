@@ -19,7 +19,7 @@ fn forget(world: &World, state: &mut State) {
     let last = u8::try_from(state.seen.len() - 1).expect("histories are short");
     for proc in &mut state.procs {
         // It decides nothing any more.
-        if proc.term == Term::Over && world.mutant != Mutant::NeverOver {
+        if proc.term == Term::Over && state.left.renewals == 0 && world.mutant != Mutant::NeverOver {
             proc.at[POD] = last;
             proc.since = Default::default();
         }

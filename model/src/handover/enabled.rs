@@ -50,6 +50,8 @@ impl World {
             out.extend((left.stops > 0 && leads && !now.stopping).then_some(Action::Stop { proc }));
             out.extend((left.kills > 0 && leads).then_some(Action::Kill { proc }));
             out.extend((left.freezes > 0 && leads).then_some(Action::Freeze { proc }));
+            let holds = state.lease.exists && state.lease.holder == now.id;
+            out.extend((left.renewals > 0 && now.term == Term::Over && holds).then_some(Action::Renew { proc }));
             if left.relists > 0 {
                 out.extend((now.at[POD]..self.length(state, POD)).map(|at| Action::ListByItself { proc, kind: POD, at }));
                 out.extend((1..=2).map(|kind| Action::ListByItself { proc, kind, at: now.at[kind] }));
@@ -117,10 +119,9 @@ impl World {
             );
             out.extend(self.can_win(state, proc).then_some(Action::Win { proc }));
             self.lists(state, proc, out);
-            let complete = now.takeover.is_complete() || self.mutant == Mutant::ReleaseIncomplete;
-            let unknown = if self.mutant == Mutant::ReleaseWithoutDrain { 0 } else { self.unknown(now) };
-            let leads = now.term == Term::Leads;
-            out.extend((now.stopping && leads && real::releases_drained(complete, unknown)).then_some(Action::Release { proc }));
+            if now.stopping && now.term == Term::Leads {
+                out.extend(self.releases_drained(now).map(|drained| Action::Release { proc, drained }));
+            }
             out.extend((now.stopping || now.term == Term::Over).then_some(Action::End { proc }));
             let view = &state.seen[usize::from(now.at[POD])];
             let (used, size) = self.believed(state, now);
@@ -177,6 +178,13 @@ impl World {
     pub(crate) fn has_run_out(&self, state: &State) -> bool {
         let holds = |proc: &&Proc| proc.id == state.lease.holder;
         state.procs.iter().find(holds).is_none_or(|holder| holder.term != Term::Leads)
+    }
+
+    /// Returns how a process that stops gives its lease up now: with the annotation or without; none while it keeps the lease.
+    fn releases_drained(&self, now: &Proc) -> Option<bool> {
+        let complete = now.takeover.is_complete() || self.mutant == Mutant::ReleaseIncomplete;
+        let unknown = if self.mutant == Mutant::ReleaseWithoutDrain { 0 } else { self.unknown(now) };
+        real::releases_drained(complete, unknown)
     }
 
     fn can_win(&self, state: &State, proc: usize) -> bool {

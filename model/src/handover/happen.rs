@@ -43,6 +43,10 @@ impl World {
                 state.left.freezes -= 1;
                 state.procs[proc].term = Term::Over;
             }
+            Action::Renew { proc } => {
+                state.left.renewals -= 1;
+                state.procs[proc].term = Term::Leads;
+            }
             Action::ListByItself { proc, kind, at } => {
                 state.left.relists -= 1;
                 self.list(state, proc, kind, at, self.mutant == Mutant::OldListCounts);
@@ -104,8 +108,10 @@ impl World {
             Action::Win { proc } => self.win(state, proc),
             Action::List { proc, kind, at } => self.list(state, proc, kind, at, true),
             Action::SendFence { proc, pod } => {
-                let leads = self.leads(&state.procs[proc]);
-                send(&mut state.procs[proc].work[pod].fence, leads);
+                // Without the lease it is tried again later.
+                if self.leads(&state.procs[proc]) {
+                    send(&mut state.procs[proc].work[pod].fence, true);
+                }
             }
             Action::SendEviction { proc, pod } => {
                 let leads = self.leads(&state.procs[proc]);
@@ -158,8 +164,8 @@ impl World {
                 let back = answered(&state.procs[proc], pod, what);
                 self.learn(state, proc, pod, what, back);
             }
-            Action::Release { proc } => {
-                (state.lease.holder, state.lease.drained) = (0, true);
+            Action::Release { proc, drained } => {
+                (state.lease.holder, state.lease.drained) = (0, drained);
                 end(state, proc);
             }
             Action::End { proc } => end(state, proc),
@@ -238,7 +244,8 @@ impl World {
         let work = &mut now.work[pod];
         let resends = self.mutant == Mutant::ResendWithoutLease && work.bind.is_some_and(|attempt| attempt.sent);
         if !leads && !resends {
-            work.bind = None;
+            let stays = |attempt: &Attempt| self.mutant != Mutant::NotLeadingEndsOpen && real::stays_without_lease(*attempt);
+            work.bind = work.bind.filter(stays);
         } else if let Some(attempt) = &mut work.bind {
             (attempt.sent, attempt.stage) = (true, Stage::Sent(None));
         }

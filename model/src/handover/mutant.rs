@@ -45,6 +45,8 @@ pub(crate) enum Mutant {
     AbandonEarly,
     /// A refusal ends a binding of which an earlier request has an unknown outcome.
     RefusalEndsOpen,
+    /// A process that does not lead for a moment ends a binding of which a request has an unknown outcome.
+    NotLeadingEndsOpen,
     /// A pod that is leaving uses no room any more.
     LeavingIsRoom,
     /// An eviction does not carry the UID.
@@ -69,7 +71,7 @@ impl Mutant {
     }
 
     /// Every mutant except [`Mutant::None`].
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::NoVersion,
         Self::NoFence,
         Self::FenceBeforeList,
@@ -90,6 +92,7 @@ impl Mutant {
         Self::ResendWithoutLease,
         Self::AbandonEarly,
         Self::RefusalEndsOpen,
+        Self::NotLeadingEndsOpen,
         Self::LeavingIsRoom,
         Self::EvictByName,
         Self::NeverOver,

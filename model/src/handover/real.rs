@@ -10,7 +10,7 @@ use podgroup::cycle::plan::{Bind, Victim};
 use podgroup::runtime::leader_decide::{Handover, Observed, Presence, Record, Step, decide, handover};
 use podgroup::scheduler::command;
 use podgroup::scheduler::dispatch::bind_outcome::{
-    BindAnswer, NextStep, Place as RealPlace, Requests, after_answer as real_after_answer, after_conflict, is_newer,
+    BindAnswer, NextStep, Place as RealPlace, Requests, after_answer as real_after_answer, after_conflict, is_newer, without_lease,
 };
 use podgroup::scheduler::takeover::{FenceAnswer, Kind, Release, Stage, Takeover, may_release};
 use tokio::time::Instant;
@@ -132,9 +132,13 @@ fn uid(slot: usize, number: u8) -> Uid {
     Uid::from(format!("{slot}-{number}").as_str())
 }
 
-/// Returns whether the lease may be released with the annotation that says that it is drained.
-pub(crate) fn releases_drained(complete: bool, unknown: usize) -> bool {
-    may_release(complete, unknown) == Release::Drained
+/// Returns how a leader that stops gives its lease up now: whether with the annotation that says that it is drained. None while it keeps the lease.
+pub(crate) fn releases_drained(complete: bool, unknown: usize) -> Option<bool> {
+    match may_release(complete, unknown) {
+        Release::Drained => Some(true),
+        Release::Unmarked => Some(false),
+        Release::Keep => None,
+    }
 }
 
 /// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged for its whole duration.
@@ -204,6 +208,11 @@ pub(crate) fn after_answer(attempt: Attempt, back: Back) -> NextStep {
 /// Returns whether no request of the binding can take effect on a pod of this version any more.
 pub(crate) fn is_void(attempt: Attempt, at: u8) -> bool {
     is_newer(u64::from(at), requests(attempt))
+}
+
+/// Returns whether a process that does not lead keeps the binding.
+pub(crate) fn stays_without_lease(attempt: Attempt) -> bool {
+    !matches!(without_lease(requests(attempt)), NextStep::NotBound(_))
 }
 
 /// Returns the real next step after the read of the pod after a 409; no place: the read failed.

@@ -185,6 +185,8 @@ pub(crate) struct Left {
     pub(crate) kills: u8,
     /// A leader stands still (SIGSTOP, a suspended machine) or cannot renew its lease until its own clock has passed the deadline.
     pub(crate) freezes: u8,
+    /// A leader whose clock has passed the deadline learns that its last renewal was carried out, and leads again.
+    pub(crate) renewals: u8,
     /// The client gives up on a request before it is applied.
     pub(crate) timeouts: u8,
     /// An answer is lost.

@@ -11,6 +11,7 @@ const QUIET: Left = Left {
     stops: 0,
     kills: 0,
     freezes: 0,
+    renewals: 0,
     timeouts: 0,
     losses: 0,
     refusals: 0,
@@ -58,6 +59,7 @@ pub(crate) const SMALL: &[World] = &[
     World { name: "stop, late", left: Left { stops: 1, timeouts: 1, ..QUIET }, ..ONE_PLACE },
     World { name: "preempted, kill", left: Left { kills: 1, ..QUIET }, ..PREEMPTED },
     World { name: "preempted, freeze", left: Left { freezes: 1, ..QUIET }, ..PREEMPTED },
+    World { name: "freeze, renewed, late", left: Left { freezes: 1, renewals: 1, timeouts: 1, ..QUIET }, lag: 1, ..ONE_PLACE },
     World { name: "freeze, changed", left: Left { freezes: 1, touches: 1, ..QUIET }, lag: 2, ..ONE_PLACE },
     World { name: "stop, late, refused", left: Left { stops: 1, timeouts: 1, refusals: 1, ..QUIET }, lag: 2, ..ONE_PLACE },
     World {
@@ -78,6 +80,12 @@ pub(crate) const BIG: &[World] = &[
     World { name: "kill, stop, late", left: Left { kills: 1, stops: 1, timeouts: 1, ..QUIET }, ..ONE_PLACE },
     World { name: "stop, kill, freeze", left: Left { stops: 1, kills: 1, freezes: 1, ..QUIET }, lag: 1, ..ONE_PLACE },
     World { name: "freeze twice, changed", left: Left { freezes: 2, touches: 1, ..QUIET }, ..ONE_PLACE },
+    World {
+        name: "freeze, renewed, late, stop",
+        left: Left { freezes: 1, renewals: 1, timeouts: 1, stops: 1, ..QUIET },
+        lag: 1,
+        ..ONE_PLACE
+    },
     World { name: "stop, lost, changed, refused", left: Left { stops: 1, losses: 1, touches: 1, refusals: 1, ..QUIET }, ..ONE_PLACE },
     World { name: "preempted, stop, late", left: Left { stops: 1, timeouts: 1, ..QUIET }, ..PREEMPTED },
     World { name: "preempted, kill, stop", left: Left { kills: 1, stops: 1, ..QUIET }, ..PREEMPTED },

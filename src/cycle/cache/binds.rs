@@ -6,7 +6,7 @@ use crate::accounting::Placement;
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::cycle::explain::Refusal;
 
-use super::pods::Assumed;
+use super::pods::{Assumed, Member};
 use super::{Cache, Change, State};
 
 impl Cache {
@@ -18,8 +18,13 @@ impl Cache {
         if let Some(class) = member.class.take() {
             self.classes.leave(class);
         }
-        member.assumed =
-            Some(Assumed { node: Arc::clone(&placement.node), queue: Arc::clone(&placement.queue), confirmed: false, open: None });
+        member.assumed = Some(Assumed {
+            node: Arc::clone(&placement.node),
+            queue: Arc::clone(&placement.queue),
+            confirmed: false,
+            doubtful: false,
+            open: None,
+        });
         member.nominated = None;
         member.refusal = None;
         group.count(member);
@@ -55,6 +60,16 @@ impl Cache {
             group.retry.last.clear();
         }
         self.attach(member);
+    }
+
+    /// Records that the cluster went back: the binds that the API server has accepted so far may be lost.
+    pub(in crate::cycle) fn doubt_binds(&mut self) {
+        let confirmed = |member: &&Member| member.assumed.as_ref().is_some_and(|assumed| assumed.confirmed);
+        let uids: Vec<Uid> = self.pods.values().filter(confirmed).map(|member| member.facts.uid.clone()).collect();
+        for uid in uids {
+            let assumed = self.pods.get_mut(&uid).and_then(|member| member.assumed.as_mut());
+            assumed.into_iter().for_each(|assumed| assumed.doubtful = true);
+        }
     }
 
     /// Records that the outcome of a bind is unknown for long. The pod stays charged, and its PodGroup reports it. `why` is of a bounded

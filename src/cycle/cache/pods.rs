@@ -39,6 +39,8 @@ pub struct Assumed {
     pub queue: Arc<str>,
     /// Whether the API server accepted the bind.
     pub confirmed: bool,
+    /// Whether the cluster went back after that. The next list of pods shows whether the bind is lost.
+    pub doubtful: bool,
     /// Why the outcome of the bind is unknown for long, of a bounded set; none where it is not.
     pub open: Option<&'static str>,
 }

@@ -79,10 +79,16 @@ impl SchedulingState {
         self.back_off(key, (Step::Bind, why), now, assumed.map(|assumed| assumed.node), wait);
     }
 
-    /// Forgets a confirmed bind: the cluster went back to a state before it, and the pod waits again. A bind without an answer stays.
+    /// Records that the cluster went back: the binds that were confirmed so far may be lost.
+    pub fn doubt_binds(&mut self) {
+        self.cache.doubt_binds();
+    }
+
+    /// Forgets a bind that was confirmed before the cluster went back: the pod waits again. A bind without an answer stays, and so does one that was confirmed
+    /// since, which the list may not show yet.
     pub fn lose_bind(&mut self, uid: &Uid) {
         let assumed = self.cache.pods.get(uid).and_then(|member| member.assumed.as_ref());
-        if assumed.is_some_and(|assumed| assumed.confirmed) {
+        if assumed.is_some_and(|assumed| assumed.doubtful) {
             self.cache.forget(uid);
             self.follow();
         }

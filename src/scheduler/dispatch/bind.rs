@@ -36,7 +36,7 @@ use crate::runtime::clock;
 
 use super::super::command;
 use super::super::event::Report;
-use super::bind_outcome::{BindAnswer, NextStep, Place, Requests, after_answer, after_conflict, is_newer};
+use super::bind_outcome::{BindAnswer, NextStep, Place, Requests, after_answer, after_conflict, is_newer, without_lease};
 use super::bind_queue::BindAttempt;
 use super::{Destination, Done};
 
@@ -63,7 +63,7 @@ impl Destination {
             return Done::Known(Report::NotBound(bind.uid.clone(), reason));
         }
         if !self.leadership.is_leading() {
-            return not_leading(&attempt);
+            return not_leading(attempt);
         }
         if let Some((since, reason)) = attempt.since
             && clock::monotonic().saturating_duration_since(since) >= RETRY_ONLY
@@ -81,7 +81,7 @@ impl Destination {
             }
             // Asked after the read: a version that is sent was known while this process led.
             if !self.leadership.is_leading() {
-                return not_leading(&attempt);
+                return not_leading(attempt);
             }
             let bind = &attempt.bind;
             let closes = attempt.open.and(closes).unwrap_or_default();
@@ -185,8 +185,14 @@ fn rests(mut attempt: BindAttempt, error: &CallError) -> Done {
     Done::Open(Box::new(attempt), rest)
 }
 
-fn not_leading(attempt: &BindAttempt) -> Done {
-    Done::Known(Report::NotBound(attempt.bind.uid.clone(), "not_leading"))
+fn not_leading(attempt: BindAttempt) -> Done {
+    match without_lease(attempt.requests()) {
+        NextStep::NotBound(reason) => Done::Known(Report::NotBound(attempt.bind.uid.clone(), reason)),
+        NextStep::Bound | NextStep::Read | NextStep::Send { .. } | NextStep::BackOff => {
+            let rest = BACKOFF.delay(attempt.failures);
+            Done::Open(Box::new(attempt), rest)
+        }
+    }
 }
 
 /// Returns the final report from the state of the pod.

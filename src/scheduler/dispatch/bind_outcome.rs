@@ -99,6 +99,13 @@ pub fn after_conflict(place: Option<Place>, requests: Requests, leads: bool) -> 
     }
 }
 
+/// Returns what follows where a process does not lead and sends nothing. It may lead again: a renewal can be answered late. So a binding with a request that may
+/// still take effect stays.
+#[must_use]
+pub const fn without_lease(requests: Requests) -> NextStep {
+    if requests.unanswered { NextStep::BackOff } else { NextStep::NotBound("not_leading") }
+}
+
 /// Returns whether no request that was sent so far can take effect on a pod of this version.
 #[must_use]
 pub const fn is_newer(version: u64, requests: Requests) -> bool {
@@ -150,6 +157,12 @@ mod tests {
         assert_eq!(after_conflict(waits, SENT, false), NextStep::NotBound("not_leading"));
         // The older request without an answer is void.
         assert_eq!(after_conflict(waits, Requests { unanswered: true, ..SENT }, true), NextStep::Send { version: 9 });
+    }
+
+    #[test]
+    fn without_the_lease_a_binding_that_may_take_effect_stays() {
+        assert_eq!(without_lease(SENT), NextStep::NotBound("not_leading"));
+        assert_eq!(without_lease(Requests { unanswered: true, ..SENT }), NextStep::BackOff);
     }
 
     #[test]

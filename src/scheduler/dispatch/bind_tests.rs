@@ -16,7 +16,7 @@ use super::super::{Dispatcher, bind_queue};
 use super::*;
 use crate::api::Uid;
 use crate::runtime::call::Caller;
-use crate::runtime::leader::Leadership;
+use crate::runtime::leader::{LeaderConfig, Leadership, elect};
 use crate::runtime::metrics::{self, RequestMetrics};
 
 /// The answer to a request, by namespace, pod name and number of the request.
@@ -179,4 +179,29 @@ async fn a_panic_loses_no_slot_and_no_decision() {
     to.send(vec![Command::MakeQueue { name: "root".into() }]);
     let Report::Written(subject, told) = to.next().await else { panic!("another report") };
     assert_eq!((subject, told), (Subject::Queue("root".into()), WriteOutcome::Failed("panicked")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_lease_a_binding_whose_request_may_take_effect_keeps_its_room() {
+    let (to, log) = dispatcher(1, |_, _, _| Answer::Yes);
+    let config = LeaderConfig {
+        namespace: "ns".to_owned(),
+        name: "p".to_owned(),
+        identity: "me".to_owned(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    // No task runs the elector, so this process does not lead.
+    let (waits, _elector) = elect(Api::namespaced(to.to.client.clone(), "ns"), to.to.caller.clone(), config);
+    let to = Destination { leadership: waits, ..to.to };
+    let mut queue = bind_queue::BindQueue::new(1);
+    queue.push(bind_queue::tests::bind("ns", "a"), clock::monotonic());
+    let mut attempt = queue.take(clock::monotonic()).unwrap();
+    assert!(matches!(to.bind(attempt.clone()).await, Done::Known(Report::NotBound(_, "not_leading"))), "nothing was sent");
+    attempt.fail("unavailable", true);
+    assert!(matches!(to.bind(attempt.clone()).await, Done::Open(..)));
+    tokio::time::advance(RETRY_ONLY).await;
+    assert!(matches!(to.bind(attempt).await, Done::Open(..)));
+    assert_eq!(log.lock().unwrap().len(), 0, "it sends nothing");
 }

@@ -54,8 +54,8 @@ enum Asked {
     Goes,
     /// The pod was deleted.
     Gone,
-    /// The eviction was refused. The reason is one of a bounded set.
-    Stays(&'static str),
+    /// The eviction was refused, or is not requested any more. The reason is one of a bounded set. `unanswered`: a request has no answer and may still take effect.
+    Stays { reason: &'static str, unanswered: bool },
 }
 
 /// The meaning of an answer.
@@ -74,7 +74,7 @@ impl Destination {
     pub(super) async fn evict(&self, eviction: Eviction, now: Timestamp, stop: &AtomicBool) -> Report {
         let mut progress = EvictionProgress::none(&eviction);
         for victim in &eviction.victims {
-            if let Asked::Stays(reason) = self.ask(victim, true, stop).await {
+            if let Asked::Stays { reason, .. } = self.ask(victim, true, stop).await {
                 tracing::info!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, reason, "no pod is evicted, because one eviction would be refused");
                 progress.refused_pod = refused(victim, reason);
                 return Report::NotEvicted(progress, reason);
@@ -86,9 +86,10 @@ impl Destination {
             match self.ask(victim, false, stop).await {
                 Asked::Goes => gone.push(victim),
                 Asked::Gone => progress.gone = progress.gone.saturating_add(1),
-                Asked::Stays(reason) => {
+                Asked::Stays { reason, unanswered } => {
                     tracing::warn!(group = %eviction.group, pod = %victim.name, namespace = %victim.namespace, reason, "the eviction was refused; the remaining pods are not evicted");
                     progress.refused_pod = refused(victim, reason);
+                    progress.unanswered = unanswered;
                     stays = Some(reason);
                     break;
                 }
@@ -113,17 +114,22 @@ impl Destination {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &victim.namespace);
         let params = PostParams { dry_run, ..created() };
         let (body, began, mut failures) = (command::eviction(victim), clock::monotonic(), 0);
+        let mut unanswered = false;
         loop {
             if !self.leadership.is_leading() {
-                return Asked::Stays(NOT_LEADING);
+                return Asked::Stays { reason: NOT_LEADING, unanswered };
             }
             if stop.load(Ordering::Relaxed) {
-                return Asked::Stays(WITHDRAWN);
+                // A request without an answer may have taken effect.
+                let found = if unanswered { self.find(&pods, victim).await } else { None };
+                return found.unwrap_or(Asked::Stays { reason: WITHDRAWN, unanswered });
             }
             let request = pods.create_subresource::<Value, Value>("eviction", &victim.name, &params, &body);
-            let (wait, reason) = match meaning(self.caller.once("create", "pods/eviction", request).await) {
+            let answer = self.caller.once("create", "pods/eviction", request).await;
+            unanswered |= !dry_run && matches!(&answer, Err(error) if error.outcome_unknown());
+            let (wait, reason) = match meaning(answer) {
                 Meaning::Goes => return Asked::Goes,
-                Meaning::Refused(reason) => return Asked::Stays(reason),
+                Meaning::Refused(reason) => return Asked::Stays { reason, unanswered },
                 Meaning::Open(wait, reason) => (wait, reason),
                 Meaning::Look => match self.find(&pods, victim).await {
                     Some(asked) => return asked,
@@ -133,7 +139,7 @@ impl Destination {
             failures += 1;
             let wait = BACKOFF.delay(failures).max(wait);
             if clock::monotonic().saturating_duration_since(began) + wait > LIMIT {
-                return Asked::Stays(reason);
+                return Asked::Stays { reason, unanswered };
             }
             tokio::time::sleep(wait).await;
         }

@@ -292,3 +292,21 @@ async fn a_webhook_that_hangs_on_the_evictions_of_one_namespace_delays_no_other_
     assert!(matches!(&first, Report::Evicted(progress) if progress.nomination == 20), "{first:?}");
     assert!(clock::monotonic() - began < Duration::from_secs(1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_ends_with_a_request_without_an_answer_has_an_unknown_outcome() {
+    for runs in [true, false] {
+        let pod = if runs { json!({ "metadata": { "name": "a", "uid": "uid-a" }, "spec": {} }) } else { Value::Null };
+        let unavailable = failure(503, "ServiceUnavailable", "no", None);
+        let (mut to, log) = dispatcher(pod, move |_, dry_run, _| if dry_run { ok() } else { unavailable.clone() });
+        to.send(vec![command(&["a"])]);
+        assert!(tokio::time::timeout(Duration::from_secs(1), to.next()).await.is_err());
+        assert!(log.took("evict a") > 0);
+        to.stop();
+        let report = to.next().await;
+        let unanswered = matches!(&report, Report::NotEvicted(progress, _) if progress.unanswered);
+        assert_eq!((unanswered, to.unknown_outcomes()), (runs, usize::from(runs)), "{report:?}");
+        tokio::time::advance(Duration::from_secs(91)).await;
+        assert_eq!(to.unknown_outcomes(), 0, "no API server carries it out any more");
+    }
+}
