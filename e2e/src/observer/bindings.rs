@@ -4,14 +4,18 @@
 //!
 //! * The scheduler can only act on what it has seen. For recent changes by *other* clients (an allocatable, a capability, a parent, a pod that another
 //!   client bound or resized) the check uses the recent version that is best for the scheduler.
-//! * A pod that the scheduler bound itself counts at once, in the tree of that moment and in all later trees. A pod that it bound after a
-//!   change of the tree does not count in the older tree, because the scheduler may have decided with the newer tree.
+//! * A pod that the scheduler bound itself counts at once. Only a change of the tree that concerns a queue above the pod can excuse that such pods
+//!   exceed the capability; `queue_usage.rs` says when.
 //! * With several schedulers in one cluster, each of them is another client for the others, and a queue counts the pods of one scheduler.
 //! * Usage that a pod released counts as released from that moment, not earlier.
 
 use super::amounts::{Amounts, show};
-use super::facts::{PodFact, Release};
-use super::state::ClusterState;
+use super::facts::Release;
+use super::queue_usage::{Excess, QueueUsage};
+use super::state::{ClusterState, Track};
+
+/// The present tree, among the trees that [`trees`] returns.
+const PRESENT: u64 = u64::MAX;
 
 /// Check 3: describes the dimension in which the pod's node exceeds its allocatable. Changes by others since `from` (milliseconds) are forgiven.
 pub fn over_node(state: &ClusterState, uid: &str, from: i64) -> Option<String> {
@@ -36,28 +40,37 @@ pub fn over_node(state: &ClusterState, uid: &str, from: i64) -> Option<String> {
 /// Check 4: describes the queue of the pod's path that exceeds its capability. A finding must hold in every tree that was in force since `from`.
 pub fn over_queue(state: &ClusterState, uid: &str, from: i64) -> Option<String> {
     let queue = state.pods.get(uid)?.queue.as_deref()?;
-    let PodFact { requests: asked, served, .. } = state.pod(uid)?;
-    let release = (*served)?;
-    let mut worst = None;
-    for tree in trees(state, from) {
-        if state.queues.get(queue).and_then(|track| track.as_of(tree)).is_none() {
-            // A tree without the pod's queue cannot excuse the binding.
-            continue;
-        }
-        let over = over_in_tree(state, release, queue, asked, tree, None)
-            .and_then(|_| over_in_tree(state, release, queue, asked, tree, Some(Seen { uid, from })));
-        worst.get_or_insert(over?);
+    let pod = state.pod(uid)?;
+    let release = pod.served?;
+    let dimensions: Vec<&str> = pod.requests.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name).collect();
+    let exists = |tree| state.queues.get(queue).is_some_and(|track| track.as_of(tree).is_some());
+    if exists(PRESENT) && !is_full(state, release, queue, &dimensions) {
+        return None;
     }
-    worst
+    let mut usage = QueueUsage::new(state, release, uid, dimensions, from);
+    let mut first = None;
+    for tree in trees(state, from) {
+        usage.go_back_to(tree);
+        // A tree without the pod's queue cannot excuse the binding.
+        if exists(tree) {
+            first.get_or_insert(usage.excess(queue)?);
+        }
+    }
+    let Excess { queue: ancestor, dimension, used, capability } = first?;
+    Some(format!(
+        "queue {ancestor} exceeds its capability with this binding (charged to queue {queue}): {dimension} used {}, capability {}",
+        show(used),
+        show(capability)
+    ))
 }
 
-/// The usage that the scheduler could see when it bound a pod.
-#[derive(Clone, Copy)]
-struct Seen<'a> {
-    /// The UID of the pod.
-    uid: &'a str,
-    /// Changes by others since this time are forgiven, in milliseconds.
-    from: i64,
+/// Returns whether a queue of the path exceeds its capability in the present tree, where nothing is forgiven. Usually none does, which is quickly found.
+fn is_full(state: &ClusterState, release: Release, queue: &str, dimensions: &[&str]) -> bool {
+    state.path(queue, PRESENT).iter().any(|ancestor| {
+        let Some(limits) = state.queues.get(ancestor).and_then(Track::now).map(|queue| &queue.capability) else { return false };
+        let limit = |dimension: &str| limits.limit(dimension).is_some_and(|limit| held(state, release, ancestor, dimension) > limit);
+        dimensions.iter().any(|dimension| limit(dimension))
+    })
 }
 
 /// Check 4: describes a binding with a queue annotation that names a queue that the pod's PodGroup has not had since `from`.
@@ -76,68 +89,26 @@ fn trees(state: &ClusterState, from: i64) -> Vec<u64> {
     let changes = state.tree_changes.get(first..).unwrap_or_default();
     let replaced = changes.iter().skip(1).map(|(version, _)| version.saturating_sub(1));
     // The present tree comes first: usually it shows no problem, and the check ends at once.
-    let mut trees: Vec<u64> = replaced.chain(changes.last().map(|_| u64::MAX)).collect();
+    let mut trees: Vec<u64> = replaced.chain(changes.last().map(|_| PRESENT)).collect();
     trees.reverse();
     trees
 }
 
-/// Returns the first queue of the path that exceeds its capability, in the tree of one resourceVersion. With `seen`, changes by others are forgiven,
-/// which needs a recount.
-fn over_in_tree(
-    state: &ClusterState,
-    release: Release,
-    queue: &str,
-    asked: &Amounts,
-    version: u64,
-    seen: Option<Seen<'_>>,
-) -> Option<String> {
-    let dimensions: Vec<&str> = asked.iter().filter(|(_, amount)| *amount > 0).map(|(name, _)| name).collect();
-    for ancestor in state.path(queue, version) {
-        let Some(limits) = state.queues.get(&ancestor).and_then(|track| track.as_of(version)).map(|queue| &queue.capability) else {
-            continue;
-        };
-        for dimension in &dimensions {
-            let Some(limit) = limits.limit(dimension) else { continue };
-            let used = match seen {
-                None => held(state, release, &ancestor, dimension, version),
-                Some(seen) => held_since(state, release, &ancestor, dimension, version, seen),
-            };
-            if used > limit {
-                return Some(format!(
-                    "queue {ancestor} exceeds its capability with this binding (charged to queue {queue}): {dimension} used {}, capability {}",
-                    show(used),
-                    show(limit)
-                ));
-            }
-        }
-    }
-    None
-}
-
-/// Returns the usage of a queue's subtree in one dimension by pods of one scheduler, in the tree of a resourceVersion.
-fn held(state: &ClusterState, release: Release, ancestor: &str, dimension: &str, version: u64) -> i128 {
+/// Returns the present usage of a queue's subtree in one dimension by pods of one scheduler.
+fn held(state: &ClusterState, release: Release, ancestor: &str, dimension: &str) -> i128 {
     let used = state.held.iter().filter(|((of, _), held)| *of == release && held.get(dimension) != 0);
-    let below = used.filter(|((_, name), _)| is_under(state, name, ancestor, version));
+    let below = used.filter(|((_, name), _)| is_under(state, name, ancestor));
     below.fold(0, |sum, (_, held)| sum.saturating_add(held.get(dimension)))
 }
 
-/// Returns the same usage, summed from the pods. Recent increases by others do not count, nor do pods that the scheduler bound after this tree was replaced.
-fn held_since(state: &ClusterState, release: Release, ancestor: &str, dimension: &str, version: u64, seen: Seen<'_>) -> i128 {
-    let counts = |uid: &str| uid == seen.uid || !state.bound_by_scheduler_after(uid, version);
-    let ours = state.pods.iter().filter(|(_, pod)| pod.track.now().is_some_and(|now| now.served == Some(release)));
-    let charged = ours.filter_map(|(uid, pod)| Some((uid, pod.queue.as_deref()?)));
-    let below = charged.filter(|(uid, queue)| is_under(state, queue, ancestor, version) && counts(uid));
-    below.fold(0, |sum, (uid, _)| sum.saturating_add(state.held_since(release, uid, dimension, seen.from)))
-}
-
-fn is_under(state: &ClusterState, queue: &str, ancestor: &str, version: u64) -> bool {
-    state.path(queue, version).iter().any(|name| name == ancestor)
+fn is_under(state: &ClusterState, queue: &str, ancestor: &str) -> bool {
+    state.path(queue, PRESENT).iter().any(|name| name == ancestor)
 }
 
 /// Returns the present usage of a queue's subtree by all schedulers, in every dimension.
 pub fn subtree(state: &ClusterState, ancestor: &str) -> Amounts {
     let mut sum = Amounts::default();
-    for held in state.held.iter().filter(|((_, name), _)| is_under(state, name, ancestor, u64::MAX)).map(|(_, held)| held) {
+    for held in state.held.iter().filter(|((_, name), _)| is_under(state, name, ancestor)).map(|(_, held)| held) {
         sum.add(held);
     }
     sum

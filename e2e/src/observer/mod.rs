@@ -28,6 +28,7 @@ pub mod history;
 pub mod judge;
 pub mod object_checks;
 mod observing;
+pub mod queue_usage;
 pub mod request;
 pub mod state;
 pub(crate) mod tail;

@@ -43,6 +43,11 @@ impl<T> Track<T> {
         self.0.iter().rev().find(|known| known.version <= version).and_then(|known| known.value.as_ref())
     }
 
+    /// Returns whether the object was created by a resourceVersion. It may be deleted since.
+    pub fn began_by(&self, version: u64) -> bool {
+        self.0.first().is_some_and(|first| first.version <= version)
+    }
+
     /// Returns all values since a time, including the value in force at that time. `None` stands for a time without the object.
     pub fn since(&self, from: i64) -> impl Iterator<Item = Option<&T>> {
         let first = self.0.iter().rposition(|version| version.at <= from);

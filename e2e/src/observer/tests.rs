@@ -11,6 +11,8 @@ mod bindings;
 mod evictions;
 /// Checks 1, 2, 5 and 6.
 mod object_checks;
+/// Check 4, while the queue tree changes.
+mod queue_usage;
 
 struct Trace {
     history: History,
