@@ -359,4 +359,31 @@ mod tests {
         ledger.nodes.clear();
         assert_eq!(ledger.audit()[0].recounted, cpus(1));
     }
+
+    #[test]
+    fn without_our_pods_a_node_takes_what_pods_outside_our_queues_leave() {
+        let mut ledger = Ledger::new();
+        ledger.node_upsert("n", cpus(4));
+        ledger.charge(&"ours".into(), Some("n"), cpus(3), false);
+        ledger.charge(&"other".into(), Some("n"), cpus(1), true);
+        let fits = |ledger: &Ledger, cpu| ledger.fits_without_our_pods("n", &cpus(cpu));
+        assert_eq!([3, 4].map(|cpu| fits(&ledger, cpu)), [true, false]);
+        ledger.charge(&"other".into(), Some("n"), cpus(9), true);
+        assert_eq!([0, 1].map(|cpu| fits(&ledger, cpu)), [true, false]);
+        assert!(!ledger.fits_without_our_pods("unknown", &cpus(0)));
+    }
+
+    #[test]
+    fn b4_nothing_is_left_of_a_node_that_is_deleted_with_its_last_pod() {
+        let mut ledger = Ledger::new();
+        ledger.node_upsert("n", cpus(4));
+        ledger.charge(&"pod".into(), Some("n"), cpus(1), false);
+        ledger.node_delete("n");
+        assert_eq!(ledger.missing_nodes().count(), 1);
+        ledger.release(&"pod".into());
+        assert_eq!(ledger, Ledger::new());
+        ledger.node_upsert("n", cpus(4));
+        ledger.node_delete("n");
+        assert_eq!(ledger, Ledger::new());
+    }
 }

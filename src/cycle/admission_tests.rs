@@ -513,3 +513,68 @@ fn a5_a_back_off_without_members_ends_when_the_nodes_have_room_that_they_had_not
         assert_eq!(phase(&state, "g") == Phase::Inqueue, is_admitted);
     }
 }
+
+#[test]
+fn a6_a_podgroup_without_members_holds_no_fifo_queue_during_its_admission_back_off() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 9)]));
+    state.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[("cpu", 4)]) });
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "a", 1, "q") });
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "q"), cpus(3));
+    assert!(at(&mut state, 30).binds.is_empty());
+    gang(&mut state, "b", 1, "q", 1, &[("cpu", 2)]);
+    assert_eq!(bound(&at(&mut state, 31)).len(), 1, "nothing is reserved during the back-off");
+    gang(&mut state, "c", 1, "q", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut state, 32)), [("c-0", "n")], "the quota refuses the first, which waits for no room now");
+    state.delete_pod(&Uid::from("ns/c-0"));
+    gang(&mut state, "d", 1, "q", 1, &[("cpu", 1)]);
+    assert!(at(&mut state, 60).binds.is_empty());
+    assert_eq!(message(&state, "d"), "the queue is fifo, and PodGroup ns/a comes first");
+}
+
+#[test]
+fn a4_what_a_gang_reserved_beyond_its_members_is_free_when_another_scheduler_has_bound_them() {
+    let mut state = team();
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 2, "a") });
+    gang(&mut state, "other", 1, "b", 1, &[("cpu", 2)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(8));
+    for (name, on) in [("g-0", "n1"), ("g-1", "n2")] {
+        state.apply_pod(running(pod("ns", name, "g", &[("cpu", 3)]), on));
+    }
+    assert_eq!(reserved(&state, "team"), cpus(0));
+    assert_eq!(bound(&at(&mut state, 1)).len(), 1, "{}", message(&state, "other"));
+}
+
+#[test]
+fn a4_a_refused_bind_of_a_further_member_reserves_nothing() {
+    let mut state = team();
+    gang(&mut state, "g", 1, "a", 2, &[("cpu", 4)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 2);
+    state.confirm(&Uid::from("ns/g-0"));
+    state.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
+    assert_eq!(reserved(&state, "team"), cpus(0), "its gang is satisfied");
+    gang(&mut state, "other", 1, "b", 1, &[("cpu", 4)]);
+    assert_eq!(bound(&at(&mut state, 1)).len(), 1, "{}", message(&state, "other"));
+}
+
+#[test]
+fn the_request_of_a_podgroup_and_every_amount_for_which_its_queue_refuses_it_are_listed() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 9), ("memory", 9)]));
+    state.apply_queue(queue("q", None, &[("cpu", 3), ("memory", 3)]));
+    gang(&mut state, "g", 2, "q", 2, &[("cpu", 2), ("memory", 2)]);
+    let key = GroupKey::new("ns", "g");
+    let short = |state: &SchedulingState| {
+        let all = super::admission::admit::shortages(state.cache(), &key);
+        all.into_iter().filter_map(|short| short.resource).collect::<Vec<_>>()
+    };
+    assert!(at(&mut state, 0).binds.is_empty());
+    let asked = amounts(&[("cpu", 4), ("memory", 4), ("pods", 2)]);
+    assert_eq!((super::admission::admit::requested(state.cache(), &key), short(&state)), (asked, vec!["cpu".into(), "memory".into()]));
+    state.apply_queue(queue("q", None, &[]));
+    state.apply_node(node("n", &[("cpu", 3), ("memory", 9)]));
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert_eq!(short(&state), Vec::<String>::new(), "it waits for nodes");
+}

@@ -122,3 +122,14 @@ fn a5_a_partially_bound_gang_keeps_its_reservation_though_no_pod_is_evicted_for_
     assert_eq!(reserved(&state), Amount::from_units(1));
     assert_eq!(at(&mut state, 2).binds.len(), 1);
 }
+
+#[test]
+fn a5_without_an_admission_timeout_a_podgroup_with_refused_binds_keeps_others_out_for_ever() {
+    let policy = policy::Policy { admission_timeout: Duration::ZERO, ..super::testing::POLICY };
+    let mut state = refused();
+    gang(&mut state, "other", 1, "a", 1, &[("cpu", 1)]);
+    for seconds in [1, 19] {
+        assert!(run(&mut state, &policy, Duration::from_secs(seconds)).binds.is_empty());
+        assert_eq!(reserved(&state), Amount::from_units(4));
+    }
+}

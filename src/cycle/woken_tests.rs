@@ -141,3 +141,27 @@ fn room_goes_to_the_next_of_equal_rank_where_the_first_may_not_borrow() {
     let plan = run(&mut state, &super::testing::PEACEFUL, Duration::ZERO);
     assert_eq!(plan.binds.iter().map(|bind| &*bind.name).collect::<Vec<_>>(), ["w-2-0"]);
 }
+
+#[test]
+fn a_gang_with_members_that_differ_is_tried_when_a_node_takes_one_of_them() {
+    let all = ["cpu", "gpu"];
+    for nodes in [[0, 1], [1, 0]] {
+        let mut state = empty_state();
+        let cordon = |state: &mut SchedulingState, at: usize, unschedulable| {
+            state.apply_node(crate::api::NodeFacts { unschedulable, ..node(&format!("n{at}"), &[(all[at], 1)]) });
+        };
+        (0..2).for_each(|at| cordon(&mut state, at, true));
+        state.apply_group(group("ns", "w", 2, "default"));
+        (0..2).for_each(|at| state.apply_pod(pod("ns", &format!("w-{at}"), "w", &[(all[at], 1)])));
+        // No preemption is retried, which would try the gang for another reason.
+        let once = |state: &mut SchedulingState| {
+            let plan = run(state, &super::testing::PEACEFUL, Duration::ZERO);
+            (plan.binds.len(), plan.tried.len())
+        };
+        assert_eq!(once(&mut state), (0, 1));
+        cordon(&mut state, nodes[0], false);
+        assert_eq!(once(&mut state), (0, 1), "{nodes:?}");
+        cordon(&mut state, nodes[1], false);
+        assert_eq!(once(&mut state), (2, 1), "{nodes:?}");
+    }
+}

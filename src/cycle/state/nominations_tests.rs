@@ -287,3 +287,23 @@ fn only_waiting_pods_are_nominated_once_and_only_running_pods_are_evicted() {
     let plan = cycle(&mut state, 1);
     assert_eq!(bound(&plan), [("g-0", "n0"), ("g-1", "n1")], "its further member is placed like any other");
 }
+
+#[test]
+fn a_nomination_is_enough_while_its_places_are_those_of_the_tasks_that_lack_members() {
+    let of_task = |name: &str, task: &str| PodFacts { task: Some(task.into()), ..pod("ns", name, "g", &[("cpu", 3)]) };
+    let both = [place("g-0", "n0", 3), place("g-1", "n1", 3)];
+    for places in [&both[..1], &both] {
+        let mut state = full();
+        state.apply_node(node("n2", &[("cpu", 3)]));
+        state.apply_group(GroupFacts { min_task_member: [("head".into(), 1), ("worker".into(), 1)].into(), ..group("ns", "g", 2, "mine") });
+        state.apply_pod(running(of_task("g-9", "head"), "n2"));
+        ["g-0", "g-1"].into_iter().for_each(|name| state.apply_pod(of_task(name, "worker")));
+        let victims = ["ns/v-0".into(), "ns/v-1".into()];
+        assert!(state.nominate(&key("g"), places, &victims, EvictionCause::Reclaim, Duration::from_secs(90)).is_some());
+        assert!(cycle(&mut state, 0).binds.is_empty() && state.nominated(&key("g")).is_some(), "one worker is missing");
+        if places.len() == 2 {
+            state.delete_pod(&"ns/g-9".into());
+            assert_withdrawn(&mut state, "gang_changed", 5);
+        }
+    }
+}

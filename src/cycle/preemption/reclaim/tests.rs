@@ -4,13 +4,14 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::*;
+use crate::accounting::Placement;
 use crate::api::node::Taint;
 use crate::api::pod::PodAffinityTerm;
 use crate::api::podgroup::Selector;
 use crate::api::{GroupFacts, NodeFacts, QueueFacts};
-use crate::cycle::plan::Plan;
+use crate::cycle::plan::{EvictionCause, Plan};
 use crate::cycle::run;
-use crate::cycle::testing::{PEACEFUL, group, limits, node, pod, queue, running};
+use crate::cycle::testing::{PEACEFUL, amounts, group, limits, node, pod, queue, running};
 use crate::cycle::tests::{empty_state, gang};
 
 /// Two queues that deserve so much cpu.
@@ -230,4 +231,73 @@ fn r5_a_ceiling_is_named_and_no_pod_elsewhere_is_preempted() {
     gang(&mut state, "asks", 2, "b", 2, &[("cpu", 1)]);
     let why = taken(&mut state, "asks").unwrap_err();
     assert!(why.ends_with("queue \"b\" is over its quota: cpu requested 1, used 1, capability 1") || why.starts_with("no pod"), "{why}");
+}
+
+#[test]
+fn r2_no_pod_is_a_victim_for_a_resource_of_which_enough_is_idle() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 4), ("memory", 4)]));
+    for (name, cpu, memory) in [("a", 2, 1), ("b", 1, 2), ("c", 1, 1)] {
+        let deserved = limits(&[("cpu", cpu), ("memory", memory), ("pods", 500)]);
+        state.apply_queue(QueueFacts { deserved, ..queue(name, None, &[]) });
+    }
+    let asks = amounts(&[("cpu", 1), ("memory", 1)]);
+    (0..2).for_each(|number| borrower(&mut state, number, "n", |pod| pod.request = asks.clone()));
+    for number in 2..4 {
+        borrower(&mut state, number, "n", |pod| {
+            (pod.charged_queue, pod.preemptable) = (Some("c".into()), false);
+            if number == 2 {
+                pod.request = asks.clone();
+            }
+        });
+    }
+    gang(&mut state, "asks", 1, "b", 1, &[("cpu", 1), ("memory", 1)]);
+    // Queue a is over its share of memory only, and as much memory is idle as is requested.
+    let why = taken(&mut state, "asks").unwrap_err();
+    assert!(why.starts_with("no pod can be preempted: 2 not preemptable"), "{why}");
+}
+
+#[test]
+fn r3_a_queue_keeps_what_is_guaranteed_to_it() {
+    let mut state = two_queues([2, 2]);
+    let deserved = limits(&[("cpu", 2), ("pods", 500)]);
+    state.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 2)]), deserved, ..queue("a", None, &[]) });
+    state.apply_node(node("n", &[("cpu", 4)]));
+    borrower(&mut state, 0, "n", |_| {});
+    borrower(&mut state, 1, "n", |pod| pod.request = amounts(&[("cpu", 2)]));
+    gang(&mut state, "asks", 1, "b", 1, &[("cpu", 2)]);
+    assert_eq!(victims(&mut state, "asks"), ["p0"], "without the younger pod, its queue would have less than its guarantee");
+}
+
+#[test]
+fn r6_a_victim_of_another_podgroup_is_no_longer_one_of_its_task() {
+    let mut state = two_queues([0, 9]);
+    state.apply_node(node("n", &[("cpu", 4)]));
+    let min_task_member = [("head".to_owned(), 1), ("worker".to_owned(), 1)].into();
+    state.apply_group(GroupFacts { min_task_member, ..group("ns", "lends", 2, "a") });
+    for number in 0..4 {
+        borrower(&mut state, number, "n", |pod| {
+            pod.group = GroupKey::new("ns", "lends");
+            pod.task = Some(if number < 2 { "head" } else { "worker" }.into());
+        });
+    }
+    gang(&mut state, "first", 1, "b", 1, &[("cpu", 1)]);
+    gang(&mut state, "asks", 1, "b", 1, &[("cpu", 1)]);
+    let resources = amounts(&[("cpu", 1), ("pods", 1)]);
+    let place = Placement { uid: "ns/first-0".into(), node: "n".into(), queue: "b".into(), resources };
+    let until = std::time::Duration::from_secs(90);
+    assert!(state.nominate(&GroupKey::new("ns", "first"), &[place], &["ns/p3".into()], EvictionCause::Reclaim, until).is_some());
+    assert_eq!(victims(&mut state, "asks"), ["p1"], "the last worker is needed");
+}
+
+#[test]
+fn r2_an_older_and_smaller_pod_may_go_first_so_that_a_larger_one_is_still_over_the_share() {
+    let mut state = two_queues([1, 3]);
+    state.apply_node(node("n", &[("cpu", 3)]));
+    state.apply_node(NodeFacts { unschedulable: true, ..node("cordoned", &[("cpu", 1)]) });
+    borrower(&mut state, 0, "n", |_| {});
+    borrower(&mut state, 1, "n", |pod| pod.request = amounts(&[("cpu", 2)]));
+    gang(&mut state, "asks", 1, "b", 1, &[("cpu", 3)]);
+    // After the larger one their queue would be within its share of 1; after the smaller one it is over it by 1.
+    assert_eq!(victims(&mut state, "asks"), ["p1", "p0"]);
 }
