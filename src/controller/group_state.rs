@@ -7,10 +7,11 @@ use tokio::time::Instant;
 
 use crate::api::{GroupKey, Uid};
 use crate::backoff::Backoff;
-use crate::lifecycle::{Answer, CacheChange, Intent, Memory, Step, Version, Warning};
+use crate::lifecycle::{Answer, CacheChange, Existing, Intent, Memory, Step, Version, Warning};
 use crate::runtime::workqueue::Work;
 
 use super::observed::PodRef;
+use super::recreations::Recreations;
 
 /// How long the cache has to show a member that a list has shown, before the list is ignored. The time grows with each wait, because the cache never
 /// shows some members: a pod that cannot be decoded, or a pod of another scheduler.
@@ -54,29 +55,29 @@ pub(super) struct Attempt {
     pub(super) steps: u8,
     /// Whether something failed and the key must be retried after its back-off.
     pub(super) failing: bool,
+    /// When the key must be requeued although nothing failed; `None` if only an event requeues it.
+    pub(super) again: Option<Duration>,
 }
 
 impl Attempt {
     pub(super) fn new(work: Work<GroupKey>) -> Self {
-        Self { key: work.key().clone(), work: Some(work), steps: 0, failing: false }
+        Self { key: work.key().clone(), work: Some(work), steps: 0, failing: false, again: None }
     }
 
     /// Ends the attempt. A failing key is retried after its back-off.
     pub(super) fn finish(mut self) {
-        match self.work.take() {
-            Some(work) if self.failing => drop(work.failed()),
-            Some(work) => work.succeeded(),
-            None => {}
+        match (self.work.take(), self.again) {
+            (Some(work), _) if self.failing => drop(work.failed()),
+            (Some(work), Some(delay)) => work.again_after(delay),
+            (Some(work), None) => work.succeeded(),
+            (None, _) => {}
         }
     }
 
     /// Ends the attempt and requeues the key after `delay`. A failing key is retried after its back-off instead.
     pub(super) fn requeue_after(mut self, delay: Duration) {
-        if self.failing {
-            self.finish();
-        } else if let Some(work) = self.work.take() {
-            work.again_after(delay);
-        }
+        self.again = Some(self.again.map_or(delay, |again| again.min(delay)));
+        self.finish();
     }
 }
 
@@ -106,6 +107,8 @@ pub(super) struct GroupState {
     /// would be a new Event.
     pub(super) refusal: Option<Refusal>,
     pub(super) member_wait: MemberWait,
+    /// How often other clients deleted the PodGroup.
+    pub(super) recreations: Recreations,
     /// Since when the PodGroup is missing; `None` if it exists or is not needed.
     pub(super) missing_since: Option<Instant>,
     /// The version of a DELETE that a precondition refused, until a read has shown the current object.
@@ -190,6 +193,20 @@ impl GroupState {
         }
     }
 
+    /// Returns how long a creation still waits, because other clients deleted the PodGroup again and again. `None` for a step that is due. `existing` is
+    /// the latest state of the PodGroup. Logs one line where the wait begins.
+    pub(super) fn recreation_delay(&mut self, key: &GroupKey, step: &Step, existing: Option<&Existing>, now: Instant) -> Option<Duration> {
+        let Step::Create(_) = step else {
+            self.recreations.seen(existing);
+            return None;
+        };
+        let wait = self.recreations.wait(now)?;
+        if let Some(deletions) = wait.begins_after {
+            tracing::warn!(group = %key, deletions, wait = ?wait.left, "other clients delete the PodGroup again and again; it is created again after a wait");
+        }
+        Some(wait.left)
+    }
+
     /// Records that the API server refused this step, with its message.
     pub(super) fn record_refusal(&mut self, step: &Step, why: String, now: Instant) {
         let intent = step.intent().cloned();
@@ -241,7 +258,7 @@ pub(super) fn log_answer(key: &GroupKey, step: &Step, answer: &Answer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::{Existing, NotOurs};
+    use crate::lifecycle::NotOurs;
 
     #[tokio::test(start_paused = true)]
     async fn a_podgroup_is_retired_only_after_it_was_not_needed_for_a_second() {

@@ -10,7 +10,7 @@
 //!
 //! 1. [`observe`]: the watches, and how an object becomes facts.
 //! 2. [`observed`]: the cache of the cluster, and the snapshot of one PodGroup.
-//! 3. [`reconciler`]: the loop. `group_state` is what the loop remembers of one PodGroup.
+//! 3. [`reconciler`]: the loop. `group_state` is what the loop remembers of one PodGroup, `recreations` its back-off.
 //! 4. [`act`]: the only file that writes to the API server.
 //! 5. [`dialect`]: the translation between an intent and a PodGroup of Volcano's API.
 //!
@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod observe;
 pub mod observed;
 pub mod reconciler;
+mod recreations;
 
 use std::process::ExitCode;
 

@@ -215,6 +215,12 @@ impl Reconciler {
             attempt.requeue_after(left);
             return;
         }
+        let existing = state.memory.freshest(snapshot.cached.as_ref()).cloned();
+        attempt.again = state.recreation_delay(&key, &step, existing.as_ref(), clock::monotonic());
+        if attempt.again.is_some() {
+            self.conclude(attempt, &snapshot);
+            return;
+        }
         if step == Step::Wait {
             state.refusal = None;
             state.missing_since = None;
@@ -222,7 +228,7 @@ impl Reconciler {
             return;
         }
         attempt.steps = attempt.steps.saturating_add(1);
-        let known = state.memory.freshest(snapshot.cached.as_ref()).map(|existing| existing.version().clone());
+        let known = existing.map(|existing| existing.version().clone());
         let actor = Arc::clone(&self.actor);
         self.pool.spawn(async move {
             let answer = Box::new(actor.carry_out(&key, &step, snapshot.selector.as_deref()).await);
@@ -241,7 +247,10 @@ impl Reconciler {
             .owner
             .desired()
             .into_iter()
-            .flat_map(|desired| warnings(desired, existing, state.refusal_to_report(clock::monotonic())))
+            .flat_map(|desired| {
+                let refused = state.refusal_to_report(clock::monotonic());
+                warnings(desired, existing, refused, state.recreations.to_report(clock::monotonic()))
+            })
             .take(MAX_WARNINGS)
             .collect();
         let new: Vec<Warning> = found.difference(&state.reported).cloned().collect();
@@ -296,10 +305,12 @@ impl Reconciler {
                 self.metrics.step(&step, &answer);
                 let state = self.states.entry(key.clone()).or_default();
                 state.log_refused_delete(&key, &step, &answer);
-                if let (Step::Create(_), Answer::Exists(_)) = (&*step, &*answer)
-                    && let Some(since) = state.missing_since.take()
-                {
-                    self.metrics.created(clock::monotonic().saturating_duration_since(since));
+                if let (Step::Create(_), Answer::Exists(existing)) = (&*step, &*answer) {
+                    // The watch may have shown its deletion already. The next decision then does not see it.
+                    state.recreations.seen(Some(existing));
+                    if let Some(since) = state.missing_since.take() {
+                        self.metrics.created(clock::monotonic().saturating_duration_since(since));
+                    }
                 }
                 state.memory.learn(known.as_ref(), &answer);
                 match *answer {

@@ -398,6 +398,9 @@ fn the_state_of_a_podgroup_is_removed_with_its_last_pod() {
 #[path = "reconciler_refusal_tests.rs"]
 mod refusal;
 
+#[path = "reconciler_recreation_tests.rs"]
+mod recreation;
+
 #[tokio::test(start_paused = true)]
 async fn after_the_cluster_went_back_nothing_is_written_before_every_list_is_of_that_time() {
     let object = json!({

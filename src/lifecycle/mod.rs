@@ -28,7 +28,7 @@
 //! * **S2** Only a retired PodGroup can be deleted: a version that has the mark, after a list of members that began when the mark was already there.
 //!   [`memory::MemberListing`] stores the version that the list began on, and only that version is deleted.
 //! * **S3** A needed PodGroup that is deleted by another client is created again at once: a wanted PodGroup that does not exist is
-//!   [`decide::Step::Create`], whatever happened before.
+//!   [`decide::Step::Create`], whatever happened before. The reconciler delays the step where other clients delete the PodGroup again and again.
 //! * **L1** When no more events happen, the cluster reaches the right state. **L2** From every state a right state can be reached without a fault.
 
 pub mod decide;

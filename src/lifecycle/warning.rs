@@ -20,10 +20,10 @@ pub struct Warning {
 
 /// Returns the warnings about the PodGroup that an owner asks for, in a fixed order.
 ///
-/// `refused` is the message of the API server when it refuses the PodGroup. Empty while the owner wants no pods: the templates of old ReplicaSets still
+/// `refused` is the message of the API server when it refuses the PodGroup. `deleted` is whether other clients delete the PodGroup again and again. Empty while the owner wants no pods: the templates of old ReplicaSets still
 /// have faults that were corrected in the Deployment long ago.
 #[must_use]
-pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Option<&str>) -> Vec<Warning> {
+pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Option<&str>, deleted: bool) -> Vec<Warning> {
     let warning = |reason, message| Warning { about: desired.event_target.clone(), reason, message };
     if !desired.wants_pods {
         return Vec::new();
@@ -41,6 +41,15 @@ pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Op
     }
     if let Some(why) = refused {
         found.push(warning("PodGroupRefused", format!("the API server refuses PodGroup {}: {why}", desired.intent.group.name)));
+    }
+    if deleted {
+        // The text has no number, so an episode is one Event.
+        let name = &desired.intent.group.name;
+        let message = format!(
+            "other clients delete PodGroup {name} again and again; podgroup-controller creates it again after a wait of 5 s to 60 s. \
+             The audit log of the API server names the client"
+        );
+        found.push(warning("PodGroupDeletedRepeatedly", message));
     }
     found
 }

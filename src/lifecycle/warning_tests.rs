@@ -19,7 +19,7 @@ fn foreign(why: NotOurs) -> Existing {
 }
 
 fn reasons(desired: &DesiredGroup, existing: Option<&Existing>, refused: Option<&str>) -> Vec<&'static str> {
-    warnings(desired, existing, refused).into_iter().map(|warning| warning.reason).collect()
+    warnings(desired, existing, refused, false).into_iter().map(|warning| warning.reason).collect()
 }
 
 #[test]
@@ -27,15 +27,18 @@ fn each_warning_is_about_the_object_that_people_edit() {
     let foreign = foreign(NotOurs::Unlabelled);
     let desired = desired(true, vec![Fault::new("a", "b", "c")]);
     assert_eq!(reasons(&desired, Some(&foreign), Some("no")), ["InvalidPodGroupSource", "PodGroupNotOurs", "PodGroupRefused"]);
-    let messages = warnings(&desired, None, Some("because"));
+    let messages = warnings(&desired, None, Some("because"), true);
     assert!(messages.iter().all(|warning| warning.about == object("Deployment")));
     assert!(messages.iter().any(|warning| warning.message.contains("podgroup-1") && warning.message.contains("because")));
+    let deleted = messages.last().map(|warning| (warning.reason, warning.message.contains("delete PodGroup podgroup-1 again and again")));
+    assert_eq!(deleted, Some(("PodGroupDeletedRepeatedly", true)));
 }
 
 #[test]
 fn the_warning_about_a_foreign_podgroup_says_why_it_is_foreign() {
     let desired = desired(true, Vec::new());
-    let messages = |why| warnings(&desired, Some(&foreign(why)), None).into_iter().map(|warning| warning.message).collect::<String>();
+    let messages =
+        |why| warnings(&desired, Some(&foreign(why)), None, false).into_iter().map(|warning| warning.message).collect::<String>();
     for (why, words) in [
         (NotOurs::Unlabelled, "PodGroup podgroup-1 was not created by podgroup-controller;"),
         (NotOurs::OtherSchedulers, "PodGroup podgroup-1 is for a scheduler that this podgroup-controller does not serve;"),
@@ -48,7 +51,7 @@ fn the_warning_about_a_foreign_podgroup_says_why_it_is_foreign() {
 #[test]
 fn the_same_fault_gives_the_same_warning() {
     let desired = desired(true, vec![Fault::new("a", "b", "c")]);
-    assert_eq!(warnings(&desired, None, Some("no")), warnings(&desired, None, Some("no")));
+    assert_eq!(warnings(&desired, None, Some("no"), true), warnings(&desired, None, Some("no"), true));
 }
 
 #[test]

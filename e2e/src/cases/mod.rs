@@ -41,6 +41,7 @@ mod plugin_shown;
 mod preempted;
 pub(crate) mod queues;
 mod reclaim;
+mod recreated;
 mod releases;
 mod rendered;
 mod requests;
@@ -175,6 +176,7 @@ pub fn table() -> Vec<Case> {
             lifecycle::deleted_by_hand
         )
         .under_faults_in_soak(),
+        case!("L4-again", "another client deletes a PodGroup each time that it is created", usual(), recreated::less_and_less_often),
         case!("L5", "minMember follows group-min-member of a running Deployment", usual(), lifecycle::min_member_followed)
             .also_under_faults(),
         case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).also_under_faults(),

@@ -63,6 +63,8 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, noticed: &str
     cluster.restore(&backup).await?;
     say::line(format!("        the control plane was away for {:.1} s", away.elapsed().as_secs_f64()));
     let back = Instant::now();
+    // Kubernetes' documents recommend it, because kube-controller-manager may rely on stale data.
+    cluster.restart("kube-controller-manager").await?;
     Workload::new("after").replicas(2).gang("2").make(&client).await?;
     wait_one_group(&client, "after", within.as_secs()).await?;
     // Whether its pods run is a matter of kwok, which was killed and waits for its own leases of the nodes.
