@@ -117,7 +117,12 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
                     turns.push(Arc::clone(&queue), rank, *want);
                 }
                 // A PodGroup that has its turn behind the first does not replace it.
-                Turn::First => _ = first.entry(Arc::clone(&queue)).or_insert(key),
+                Turn::First => {
+                    if rank.has_minimum {
+                        state.requeue.first_is_further(&queue);
+                    }
+                    first.entry(Arc::clone(&queue)).or_insert(key);
+                }
             }
         }
         if contend {

@@ -6,7 +6,7 @@ use super::testing::{amounts, group, limits, node, pod, queue, running};
 use super::tests::{bound, cycle, empty_state, gang, message, phase};
 use super::*;
 use crate::api::Uid;
-use crate::api::queue::NodeGroupAffinity;
+use crate::api::queue::{DequeueStrategy, NodeGroupAffinity};
 use crate::api::{GroupFacts, PodFacts, QueueFacts};
 use crate::resources::Amount;
 
@@ -288,4 +288,26 @@ fn nodes_that_are_labelled_for_a_queue_take_its_pods_and_those_below_it_only() {
     assert!(placed.binds.len() > 1 && placed.binds.iter().all(|bind| &*bind.node == "b1"), "no queue names b any more");
     state.delete_queue("owner");
     assert!(cycle(&mut state).binds.iter().any(|bind| &*bind.node == "a1"), "nor a");
+}
+
+#[test]
+fn a7_a_further_member_that_has_to_leave_room_for_a_new_minimum_is_not_the_first_of_its_fifo_queue_any_more() {
+    let mut state = empty_state();
+    state.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, ..queue("q", None, &[]) });
+    state.apply_node(node("n", &[("cpu", 2), ("x.y/d", 1)]));
+    gang(&mut state, "behind", 1, "q", 1, &[("cpu", 1)]);
+    gang(&mut state, "half", 2, "q", 2, &[("cpu", 1)]);
+    for name in ["first-0", "first-1"] {
+        state.apply_pod(PodFacts { priority: 9, ..pod("ns", name, "first", &[("cpu", 1), ("x.y/d", 1)]) });
+    }
+    state.apply_group(group("ns", "first", 0, "q"));
+    assert_eq!(bound(&cycle(&mut state)), [("first-0", "n")]);
+    assert_eq!(message(&state, "behind"), "the queue is fifo, and PodGroup ns/first comes first");
+    // Its partially bound gang reserves the rest of its minimum, after the further member was found to be the first.
+    let member = PodFacts::clone(&state.cache().pods()[&Uid::from("ns/half-0")].facts);
+    state.apply_pod(PodFacts { charged_queue: Some("q".into()), ..running(member, "n") });
+    assert!(cycle(&mut state).binds.is_empty());
+    assert!(state.has_work(Duration::ZERO), "the queue has another first PodGroup");
+    assert!(cycle(&mut state).binds.is_empty());
+    assert!(state.cache().groups()[&GroupKey::new("ns", "behind")].is_admitted());
 }

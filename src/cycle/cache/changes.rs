@@ -73,6 +73,8 @@ pub enum Change {
     NodeObject(Arc<str>),
     /// Nothing is reserved for a minimum in some dimension any more (A7).
     MinimumsServed,
+    /// More is reserved for a minimum in some dimension (A7).
+    MinimumsReserved,
     /// The limits or the tree of the queues changed.
     Queues,
 }

@@ -163,6 +163,9 @@ impl Cache {
         if before.iter().any(|(dimension, amount)| amount.is_positive() && !self.reserved_first.get(dimension).is_positive()) {
             self.changed(Change::MinimumsServed);
         }
+        if !before.covers(&self.reserved_first) {
+            self.changed(Change::MinimumsReserved);
+        }
     }
 
     /// Sets what the PodGroup reserves. A zero amount ends the reservation.

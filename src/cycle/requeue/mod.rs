@@ -51,6 +51,8 @@ pub(in crate::cycle) struct Requeue {
     changes: Changes,
     /// The fifo queues that lost a PodGroup that may have been the first one.
     left_by_first: BTreeSet<Arc<str>>,
+    /// The fifo queues whose first PodGroup has its minimum and waits with a further member.
+    first_is_further: BTreeSet<Arc<str>>,
     /// The PodGroups in their admission back-off that lack members and lacked room on the nodes, with what they ask for.
     resting: BTreeMap<GroupKey, Resources>,
     /// The outcomes of preemption attempts, and the times of their retries.
@@ -70,6 +72,17 @@ impl Requeue {
         if self.parked.quota.contains_key(ROOT_QUEUE) {
             self.changes.add(Wake::Quota(Arc::from(ROOT_QUEUE)));
         }
+    }
+
+    /// Records that more is reserved for minimums: a further member that has to leave room for them holds back no PodGroup of its fifo queue any more
+    /// (A6, A7).
+    pub(in crate::cycle) fn minimums_reserved(&mut self) {
+        self.left_by_first.append(&mut self.first_is_further);
+    }
+
+    /// Records that the first PodGroup of this fifo queue has its minimum and waits with a further member.
+    pub(in crate::cycle) fn first_is_further(&mut self, queue: &Arc<str>) {
+        self.first_is_further.insert(Arc::clone(queue));
     }
 
     /// Records that the PodGroup itself changed: the next cycle tries it.
@@ -174,6 +187,7 @@ impl Requeue {
         let mut fifo: BTreeSet<&str> = tried.iter().filter_map(queue_of).filter(|queue| cache.is_fifo(queue)).collect();
         let left = std::mem::take(&mut self.left_by_first);
         fifo.extend(left.iter().map(|queue| &**queue));
+        self.first_is_further.retain(|queue| !fifo.contains(&**queue));
         let beside: Vec<GroupKey> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
         tried.extend(beside);
         tried.iter().for_each(|key| _ = self.resting.remove(key));
@@ -190,6 +204,7 @@ impl Requeue {
         }
         if self.changes.len().saturating_add(self.left_by_first.len()) > most {
             self.left_by_first.clear();
+            self.first_is_further.clear();
             self.changes.add(Wake::Everything);
         }
     }

@@ -254,6 +254,7 @@ impl SchedulingState {
                 cache.fifo_queues().for_each(|queue| requeue.first_left(Arc::clone(queue)));
             }
             Change::MinimumsServed => requeue.minimums_served(),
+            Change::MinimumsReserved => requeue.minimums_reserved(),
             Change::Queues => nominations.queues_changed(),
         }
     }

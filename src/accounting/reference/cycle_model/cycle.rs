@@ -53,6 +53,8 @@ impl CycleModel {
         self.end_kept(now);
         self.end_rests();
         let mut binds = binds.iter();
+        // A5: that it lacks members and room is found anew in each turn.
+        self.lives.iter_mut().filter(|(group, _)| tried.contains(*group)).for_each(|(_, life)| life.rests_for = None);
         let mut wants: Vec<Want> = tried.iter().filter_map(|group| self.prepare(group, now)).collect();
         let mut shares = Shares::of(self.cluster());
         let mut first: BTreeMap<String, String> = BTreeMap::new();
