@@ -407,7 +407,8 @@ pub fn table() -> Vec<Case> {
             aimed(),
             handover::killed_beside_a_rival
         ),
-        case!("K25", "what a handover costs beside 1,000 waiting pods", quick_aimed(), handover::costs, 1000).only_in_soak(),
+        case!("K25-100", "what a handover costs beside 100 waiting pods", quick_aimed(), handover::costs, 100).only_in_soak(),
+        case!("K25", "the same beside 1,000", quick_aimed(), handover::costs, 1000).only_in_soak(),
         case!("K25-10000", "the same beside 10,000", quick_aimed(), handover::costs, 10_000).within(secs(1200)).only_in_soak(),
         case!("K26", "the leader is killed while the victims of a gang are leaving", usual(), nominated::kept, nominated::End::Killed),
         case!("K26-stopped", "the same with SIGTERM", usual(), nominated::kept, nominated::End::Stopped),
