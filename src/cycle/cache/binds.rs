@@ -18,13 +18,7 @@ impl Cache {
         if let Some(class) = member.class.take() {
             self.classes.leave(class);
         }
-        member.assumed = Some(Assumed {
-            node: Arc::clone(&placement.node),
-            queue: Arc::clone(&placement.queue),
-            confirmed: false,
-            doubtful: false,
-            open: None,
-        });
+        member.assumed = Some(Assumed::of(placement));
         member.nominated = None;
         member.refusal = None;
         group.count(member);

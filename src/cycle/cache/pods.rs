@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::accounting::Placement;
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
 use crate::api::{GroupKey, PodFacts, Uid};
@@ -66,6 +67,15 @@ pub enum State {
     Failed,
     /// It is being deleted and never had a node.
     Gone,
+}
+
+impl Assumed {
+    /// Returns the decision of this placement, of which the API server knows nothing yet.
+    #[must_use]
+    pub fn of(placement: &Placement) -> Self {
+        let (node, queue) = (Arc::clone(&placement.node), Arc::clone(&placement.queue));
+        Self { node, queue, confirmed: false, doubtful: false, open: None }
+    }
 }
 
 impl Member {

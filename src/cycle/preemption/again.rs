@@ -2,7 +2,7 @@
 //!
 //! A nomination is in memory only. What is left of it in the cluster are the `status.nominatedNodeName` of its members and the pods that are
 //! leaving. So a new leader takes the PodGroups with waiting members that name a node, in the order of their ranks, and nominates each of
-//! them again that fits there once the terminating pods are gone. Nobody is evicted for it.
+//! them again that fits there once the terminating pods are gone. No pod is evicted for it.
 //!
 //! The names are not trusted. They only choose nodes for an attempt that checks everything that a placement checks. A nomination that was made
 //! again holds its room while a terminating pod could make the difference; where there is room already, it is bound in the same cycle. All

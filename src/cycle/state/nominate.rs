@@ -83,13 +83,7 @@ impl SchedulingState {
         for place in places {
             self.cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources);
             if let Some(mut member) = self.cache.detach(&place.uid) {
-                member.nominated = Some(Assumed {
-                    node: Arc::clone(&place.node),
-                    queue: Arc::clone(&place.queue),
-                    confirmed: false,
-                    doubtful: false,
-                    open: None,
-                });
+                member.nominated = Some(Assumed::of(place));
                 member.refusal = Some(Arc::clone(refusal));
                 self.cache.attach(member);
             }
