@@ -129,11 +129,12 @@ proptest! {
     }
 }
 
-/// Without allowed reclaims the two tests above would test nothing.
+/// Without allowed reclaims the two tests above would test nothing. One drawn cluster in five has one; the bound is six standard deviations below it.
 #[test]
 fn some_of_the_tried_reclaims_are_allowed() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::new(crate::random_tests::config(1));
-    let tried = (0..60).map(|_| full_cluster().new_tree(&mut runner).unwrap().current());
-    assert!(tried.filter(|cluster| !allowed_victims(cluster).is_empty()).count() >= 8);
+    let tried = (0..600).map(|_| full_cluster().new_tree(&mut runner).unwrap().current());
+    let allowed = tried.filter(|cluster| !allowed_victims(cluster).is_empty()).count();
+    assert!(allowed >= 60, "{allowed}");
 }
