@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
+use super::label_selector::LabelSelector;
 use super::podgroup::Selector;
 use super::wire::resource;
 
@@ -63,8 +64,8 @@ pub struct BudgetKey {
 pub struct BudgetFacts {
     /// The namespace and name of the budget.
     pub key: BudgetKey,
-    /// The pods that it protects; `None` protects no pod.
-    pub selector: Option<Selector>,
+    /// The pods that it protects. A selector that cannot be read protects every pod.
+    pub selector: LabelSelector,
     /// The number of pods that may be evicted now. It is 0 while the status is older than the spec, as in the API server.
     pub allowed: u32,
     /// Whether a pod that is not ready may be evicted without using up `allowed`.
@@ -89,7 +90,7 @@ impl BudgetFacts {
         let enough = status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
         Self {
             key: BudgetKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default()),
-            selector: spec.selector.clone(),
+            selector: LabelSelector::of(spec.selector.as_ref()).unwrap_or(LabelSelector::everything()),
             allowed: if stale { 0 } else { u32::try_from(status.disruptions_allowed).unwrap_or(0) },
             frees_unready: enough || spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
         }
@@ -134,7 +135,9 @@ mod tests {
 
     #[test]
     fn a_missing_selector_differs_from_an_empty_one() {
-        assert_eq!(facts(&json!({}), &json!({})).selector, None);
-        assert_eq!(facts(&json!({ "selector": {} }), &json!({})).selector, Some(Selector::default()));
+        assert_eq!(facts(&json!({}), &json!({})).selector, LabelSelector::Nothing);
+        assert_eq!(facts(&json!({ "selector": {} }), &json!({})).selector, LabelSelector::everything());
+        let unknown = json!({ "selector": { "matchExpressions": [{ "key": "a", "operator": "Like" }] } });
+        assert_eq!(facts(&unknown, &json!({})).selector, LabelSelector::everything(), "too careful, never wrong");
     }
 }

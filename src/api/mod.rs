@@ -19,11 +19,13 @@ pub mod fault;
 #[cfg(test)]
 mod fields;
 pub mod group_facts;
+pub mod label_selector;
 pub mod membership;
 pub mod names;
 pub mod node;
 pub mod pod;
 pub mod pod_facts;
+pub mod pod_terms;
 pub mod podgroup;
 pub mod priority_class;
 pub mod quantities;

@@ -1,6 +1,6 @@
 //! The Node of Kubernetes, and the facts that the scheduler reads from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::resources::Resources;
 
 use super::fault::Fault;
+use super::pod_facts::{HOST_NETWORK_USERS, RESTART_ALL};
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
 use super::wire::resource;
@@ -54,10 +55,12 @@ pub struct Taint {
 
 /// The status of a Node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
     /// The resources that pods may use.
     pub allocatable: Option<RawResources>,
+    /// The features that its kubelet declares.
+    pub declared_features: Vec<String>,
 }
 
 /// The facts about a Node.
@@ -75,6 +78,8 @@ pub struct NodeFacts {
     pub taints: Vec<Taint>,
     /// Whether the node is cordoned.
     pub unschedulable: bool,
+    /// Those features that its kubelet declares and that pods may need.
+    pub declared_features: BTreeSet<String>,
     /// The values that could not be used.
     pub faults: Vec<Fault>,
 }
@@ -104,6 +109,11 @@ impl NodeFacts {
             labels: node.metadata.labels.clone().unwrap_or_default(),
             taints: node.spec.taints.iter().filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")).cloned().collect(),
             unschedulable: node.spec.unschedulable,
+            declared_features: [RESTART_ALL, HOST_NETWORK_USERS]
+                .into_iter()
+                .map(ToOwned::to_owned)
+                .filter(|feature| node.status.declared_features.contains(feature))
+                .collect(),
             faults,
         }
     }

@@ -113,6 +113,11 @@ pub struct ResourceNeeds {
 pub struct ContainerPort {
     /// The port on the node; 0 or `None` means no port.
     pub host_port: Option<i32>,
+    /// The address on the node; `None`, empty or 0.0.0.0 means all.
+    #[serde(rename = "hostIP")]
+    pub host_ip: Option<String>,
+    /// The protocol; `None` means TCP.
+    pub protocol: Option<String>,
 }
 
 /// The affinity of a pod.
@@ -213,6 +218,18 @@ pub struct TopologySpread {
     pub when_unsatisfiable: String,
     /// The topology key: nodes with the same value of this label are one domain.
     pub topology_key: String,
+    /// By how much the count of a domain may exceed the least count.
+    pub max_skew: i32,
+    /// With fewer domains than this the least count is 0; `None` means 1.
+    pub min_domains: Option<i32>,
+    /// The selector of the pods that are counted; `None` selects no pod.
+    pub label_selector: Option<Selector>,
+    /// Label keys that the counted pods must have the same values for.
+    pub match_label_keys: Vec<String>,
+    /// Whether only nodes that match the pod's node affinity count: Honor (the default) or Ignore.
+    pub node_affinity_policy: Option<String>,
+    /// Whether only nodes whose taints the pod tolerates count: Honor or Ignore (the default).
+    pub node_taints_policy: Option<String>,
 }
 
 /// A volume, with the sources that restrict the nodes of a pod.

@@ -1,6 +1,6 @@
 //! The facts of a pod that scheduling uses: its PodGroup, requests, constraints and unsupported fields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +15,8 @@ use super::membership::{GroupKey, group_of};
 use super::names::{
     CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, PREEMPTABLE, QUEUE_PATH, TASK, YES,
 };
-use super::pod::{
-    Container, ContainerStatus, NodeSelectorTerm, Pod, PodAffinityTerm, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration,
-};
+use super::pod::{Container, ContainerStatus, NodeSelectorTerm, Pod, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration};
+use super::pod_terms::PodTerms;
 use super::priority_class::preempts;
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
@@ -58,6 +57,8 @@ pub struct Constraints {
     pub node_affinity: Option<Vec<NodeSelectorTerm>>,
     /// The tolerations.
     pub tolerations: Vec<Toleration>,
+    /// The features that the node must declare.
+    pub node_features: BTreeSet<&'static str>,
 }
 
 /// A pod as the scheduler knows it.
@@ -113,8 +114,8 @@ pub struct PodFacts {
     pub constraints: Constraints,
     /// Its unsupported fields, sorted, each once.
     pub unsupported: Vec<Unsupported>,
-    /// Its required anti-affinity, which also applies to other pods.
-    pub anti_affinity: Vec<PodAffinityTerm>,
+    /// What it requires of other pods in its topology domains.
+    pub terms: Arc<PodTerms>,
     /// Its present PodScheduled condition, so that an equal condition is not written again.
     pub scheduled_condition: Option<PodCondition>,
     /// The node in its `status.nominatedNodeName`. It may be of an earlier leader, of others, or not exist; a new leader checks it
@@ -139,13 +140,15 @@ impl PodFacts {
         let request = request_of(&pod.spec, &pod.status, &mut faults);
         let unsupported = unsupported(meta, &pod.spec, &request);
         let affinity = pod.spec.affinity.clone().unwrap_or_default();
+        let (namespace, labels) = (meta.namespace.as_deref().unwrap_or_default(), meta.labels.clone().unwrap_or_default());
+        let terms = Arc::new(PodTerms::of(&pod.spec, namespace, &labels, &mut faults));
         let names = |key: &&str| meta.annotations.as_ref().and_then(|all| all.get(*key)).is_some_and(|name| !name.is_empty());
         Self {
-            namespace: Arc::from(meta.namespace.as_deref().unwrap_or_default()),
+            namespace: Arc::from(namespace),
             name: Arc::from(meta.name.as_deref().unwrap_or_default()),
             uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
             resource_version: resource_version(meta),
-            labels: meta.labels.clone().unwrap_or_default(),
+            labels,
             scheduler: Arc::from(pod.spec.scheduler_name.as_str()),
             node: pod.spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Arc::from),
             phase: phase_of(&pod.status.phase),
@@ -168,10 +171,7 @@ impl PodFacts {
             protected: is_protected(meta),
             gated: !pod.spec.scheduling_gates.is_empty(),
             unsupported,
-            anti_affinity: affinity
-                .pod_anti_affinity
-                .map(|anti| anti.required_during_scheduling_ignored_during_execution)
-                .unwrap_or_default(),
+            terms,
             constraints: Constraints {
                 node_selector: pod.spec.node_selector.clone(),
                 node_affinity: affinity
@@ -179,6 +179,7 @@ impl PodFacts {
                     .and_then(|node| node.required_during_scheduling_ignored_during_execution)
                     .map(|required| required.node_selector_terms),
                 tolerations: pod.spec.tolerations.clone(),
+                node_features: node_features(&pod.spec),
             },
             scheduled_condition: pod.status.conditions.iter().find(|condition| condition.kind == "PodScheduled").cloned(),
             nominated_node: pod.status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(Arc::from),
@@ -216,6 +217,20 @@ pub(super) fn is_protected(meta: &ObjectMeta) -> bool {
 /// Returns the annotation if it is not empty.
 pub(super) fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     meta.annotations.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+/// The features that nodes declare and pods need, with the rules of `component-helpers/nodedeclaredfeatures/features` (Kubernetes 1.36): from these two
+/// and nothing else a feature is inferred for scheduling.
+pub(super) const RESTART_ALL: &str = "RestartAllContainersOnContainerExits";
+pub(super) const HOST_NETWORK_USERS: &str = "UserNamespacesHostNetworkSupport";
+
+fn node_features(spec: &PodSpec) -> BTreeSet<&'static str> {
+    let restarts_all = |container: &Container| container.restart_policy_rules.iter().any(|rule| rule.action == "RestartAllContainers");
+    let needs = [
+        (RESTART_ALL, spec.containers.iter().chain(&spec.init_containers).any(restarts_all)),
+        (HOST_NETWORK_USERS, spec.host_network && spec.host_users == Some(false)),
+    ];
+    needs.into_iter().filter_map(|(feature, needed)| needed.then_some(feature)).collect()
 }
 
 fn phase_of(text: &str) -> PodPhase {

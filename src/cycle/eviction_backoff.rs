@@ -85,7 +85,12 @@ mod tests {
             assert!(!state.eviction_backoff.end_due(now.saturating_sub(Duration::from_millis(1))) && state.eviction_backoff.end_due(now));
             assert!(!state.eviction_backoff.is_active(&uid));
         }
-        let budget = |allowed| BudgetFacts { key: BudgetKey::new("ns", "b"), selector: None, allowed, frees_unready: false };
+        let budget = |allowed| BudgetFacts {
+            key: BudgetKey::new("ns", "b"),
+            selector: crate::api::label_selector::LabelSelector::Nothing,
+            allowed,
+            frees_unready: false,
+        };
         state.back_off_eviction(&uid, now);
         state.apply_budget(budget(0));
         assert!(state.eviction_backoff.is_active(&uid));

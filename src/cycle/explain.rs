@@ -36,13 +36,40 @@ pub enum Reason {
     NodeSelector,
     /// No term of the pod's required node affinity holds for it.
     NodeAffinity,
-    /// The anti-affinity of a pod there keeps this pod away.
-    AntiAffinity {
+    /// A pod there has a host port that the pod asks for.
+    HostPorts,
+    /// Too little is left of this.
+    Lacks(ResourceName),
+    /// It has no label with the topology key of a spread constraint.
+    TopologySpreadLabel {
         /// The topology key.
         topology_key: String,
     },
-    /// Too little is left of this.
-    Lacks(ResourceName),
+    /// With this pod its topology domain would have too many of the pods that a spread constraint counts.
+    TopologySpread {
+        /// The topology key.
+        topology_key: String,
+    },
+    /// Its topology domain has no pod of the kind that the pod's affinity requires.
+    PodAffinity {
+        /// The topology key.
+        topology_key: String,
+    },
+    /// Its topology domain has a pod that the pod's anti-affinity selects.
+    PodAntiAffinity {
+        /// The topology key.
+        topology_key: String,
+    },
+    /// The anti-affinity of a pod in its topology domain keeps this pod away.
+    ExistingAntiAffinity {
+        /// The topology key.
+        topology_key: String,
+    },
+    /// Its kubelet does not declare a feature that the pod needs.
+    DeclaredFeature {
+        /// The name of the feature.
+        feature: &'static str,
+    },
 }
 
 /// How many nodes refuse a pod, and why.

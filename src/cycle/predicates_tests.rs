@@ -2,27 +2,34 @@
 
 use super::explain::Reason;
 use super::placement::filter::COUNT;
-use super::testing::{POLICY, group, limits, node, pod, queue, running};
+use super::testing::{POLICY, group, keeps_away as anti_affinity, limits, node, pod, queue, running};
 use super::tests::{bound, empty_state};
 use super::*;
 use crate::api::names::NODE_GROUP;
 use crate::api::node::Taint;
-use crate::api::pod::{NodeRequirement, NodeSelectorTerm, PodAffinityTerm};
-use crate::api::podgroup::Selector;
+use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
+use crate::api::pod_terms::{HostPort, PodTerms};
 use crate::api::queue::NodeGroupAffinity;
 use crate::api::{NodeFacts, PodFacts, QueueFacts};
 
 /// A node that takes every pod of these tests.
 fn good() -> NodeFacts {
     let mut facts = node("n", &[("cpu", 4)]);
+    facts.declared_features.insert("RestartAllContainersOnContainerExits".to_owned());
     facts.labels.extend([("zone".to_owned(), "a".to_owned()), ("disk".to_owned(), "ssd".to_owned())]);
     facts
+}
+
+fn port() -> HostPort {
+    HostPort { port: 80, protocol: "TCP".into(), address: None }
 }
 
 fn asks() -> PodFacts {
     let mut facts = pod("ns", "g-0", "g", &[("cpu", 3)]);
     facts.labels.insert("app".into(), "db".into());
     facts.constraints.node_selector.insert("zone".into(), "a".into());
+    facts.constraints.node_features.insert("RestartAllContainersOnContainerExits");
+    facts.terms = Arc::new(PodTerms { host_ports: [port()].into(), ..PodTerms::default() });
     let requirement = NodeRequirement { key: "disk".into(), operator: "In".into(), values: vec!["ssd".into()] };
     facts.constraints.node_affinity = Some(vec![NodeSelectorTerm { match_expressions: vec![requirement], match_fields: Vec::new() }]);
     facts
@@ -42,14 +49,13 @@ fn spoiled() -> [Case; COUNT] {
         Taint { key: "k".into(), value: None, effect: "NoSchedule".into() }
     }
     fn keeps_away(state: &mut SchedulingState) {
-        let match_labels = Some([("app".to_owned(), "db".to_owned())].into());
-        let term = PodAffinityTerm {
-            label_selector: Some(Selector { match_labels, match_expressions: None }),
-            topology_key: "zone".into(),
-            ..PodAffinityTerm::default()
-        };
         let other = running(pod("ns", "other", "none", &[]), "n");
-        state.apply_pod(PodFacts { scheduler: "other".into(), anti_affinity: vec![term], ..other });
+        state.apply_pod(PodFacts { scheduler: "other".into(), terms: anti_affinity("ns", ("app", "db"), "zone"), ..other });
+    }
+    fn takes_port(state: &mut SchedulingState) {
+        let other = running(pod("ns", "other", "none", &[]), "n");
+        let terms = Arc::new(PodTerms { host_ports: [port()].into(), ..PodTerms::default() });
+        state.apply_pod(PodFacts { scheduler: "other".into(), terms, ..other });
     }
     fn of_others(state: &mut SchedulingState) {
         let groups = || ["others".to_owned()].into();
@@ -63,7 +69,12 @@ fn spoiled() -> [Case; COUNT] {
         (of_others, Reason::NodeGroup { group: "others".to_owned() }),
         (|state| change(state, |node| _ = node.labels.remove("zone")), Reason::NodeSelector),
         (|state| change(state, |node| _ = node.labels.remove("disk")), Reason::NodeAffinity),
-        (keeps_away, Reason::AntiAffinity { topology_key: "zone".into() }),
+        (keeps_away, Reason::ExistingAntiAffinity { topology_key: "zone".into() }),
+        (takes_port, Reason::HostPorts),
+        (
+            |state| change(state, |node| node.declared_features.clear()),
+            Reason::DeclaredFeature { feature: "RestartAllContainersOnContainerExits" },
+        ),
         (|state| change(state, |node| node.allocatable.set("cpu", crate::resources::Amount::from_units(2))), Reason::Lacks("cpu".into())),
     ]
 }

@@ -217,7 +217,7 @@ fn a_pod_with_a_refused_eviction_is_the_last_choice() {
 fn a_pod_that_becomes_unready_and_that_its_budget_frees_is_preempted_in_a_quiet_cluster() {
     for frees_unready in [true, false] {
         let mut state = borrowed();
-        let (key, selector) = (BudgetKey::new("ns", "b"), Some(crate::api::podgroup::Selector::default()));
+        let (key, selector) = (BudgetKey::new("ns", "b"), crate::api::label_selector::LabelSelector::everything());
         state.apply_budget(BudgetFacts { key, selector, allowed: 0, frees_unready });
         gang(&mut state, "owed", 1, "b", 1, &[("cpu", 1)]);
         let took = settle(&mut state, &POLICY, Duration::from_secs(1));

@@ -194,7 +194,7 @@ fn no_member_is_evicted_where_a_budget_protects_one_of_them() {
         assert_eq!(placed.len(), 3);
         placed.into_iter().for_each(|(facts, node)| state.apply_pod(running(facts, &node)));
         let key = crate::api::BudgetKey::new("ns", "all");
-        let selector = Some(crate::api::podgroup::Selector::default());
+        let selector = crate::api::label_selector::LabelSelector::everything();
         state.apply_budget(crate::api::BudgetFacts { key, selector, allowed, frees_unready: false });
         assert_eq!(released(&mut state, &POLICY, 0, 1_000).len(), if allowed == 3 { 3 } else { 0 }, "{allowed}");
     }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::Stage;
+use crate::api::label_selector::LabelSelector;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::{Constraints, PodPhase};
+use crate::api::pod_terms::{AffinityTerm, PodSelector, PodTerms};
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::{DequeueStrategy, QueueStatus};
 use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
@@ -43,6 +45,7 @@ pub(crate) fn node(name: &str, offers: &[(&str, i64)]) -> NodeFacts {
         labels: [].into(),
         taints: Vec::new(),
         unschedulable: false,
+        declared_features: [].into(),
         faults: Vec::new(),
     }
 }
@@ -75,11 +78,21 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         gated: false,
         constraints: Constraints::default(),
         unsupported: Vec::new(),
-        anti_affinity: Vec::new(),
+        terms: Arc::default(),
         scheduled_condition: None,
         nominated_node: None,
         faults: Vec::new(),
     }
+}
+
+/// Required anti-affinity against pods of the namespace with this label, in domains of the topology key.
+pub(crate) fn keeps_away(namespace: &str, (key, value): (&str, &str), topology_key: &str) -> Arc<PodTerms> {
+    let pods = PodSelector {
+        namespaces: [Arc::from(namespace)].into(),
+        namespace_selector: LabelSelector::Nothing,
+        labels: LabelSelector::label(key, value),
+    };
+    Arc::new(PodTerms { anti_affinity: vec![AffinityTerm { pods, topology_key: Arc::from(topology_key) }], ..PodTerms::default() })
 }
 
 /// The same, seen on a node and running.

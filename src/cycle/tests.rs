@@ -152,13 +152,13 @@ fn an_unsupported_pod_is_refused_and_a_gated_pod_is_ignored() {
     state.apply_node(node("n", &[("cpu", 32)]));
     state.apply_group(group("ns", "g", 1, "default"));
     let mut port = pod("ns", "a", "g", &[("cpu", 1)]);
-    port.unsupported = vec![Unsupported::HostPort];
+    port.unsupported = vec![Unsupported::Volume];
     let mut gated = pod("ns", "b", "g", &[("cpu", 1)]);
     gated.gated = true;
     state.apply_pod(port);
     state.apply_pod(gated.clone());
     assert!(cycle(&mut state).binds.is_empty());
-    assert!(message(&state, "g").contains("hostPort"));
+    assert!(message(&state, "g").contains("volume"));
     gated.gated = false;
     state.apply_pod(gated);
     assert_eq!(bound(&cycle(&mut state)), [("b", "n")]);

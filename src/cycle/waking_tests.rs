@@ -7,7 +7,7 @@ use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
 use super::tests::{empty_state, gang, message};
 use super::*;
 use crate::api::Uid;
-use crate::api::podgroup::Selector;
+use crate::api::label_selector::LabelSelector;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, PodFacts, QueueFacts};
 
 /// Runs cycles until there is nothing to do before this time. Returns the number of evictions.
@@ -92,8 +92,8 @@ fn a_group_that_is_gone_with_its_class() {
 
 #[test]
 fn a_pod_that_its_budget_guards_no_more() {
-    let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
-    let budget = BudgetFacts { key: BudgetKey::new("ns", "b"), selector: Some(selector), allowed: 0, frees_unready: false };
+    let budget =
+        BudgetFacts { key: BudgetKey::new("ns", "b"), selector: LabelSelector::label("app", "x"), allowed: 0, frees_unready: false };
     let label = |value: &'static str| move |facts| PodFacts { labels: [("app".to_owned(), value.to_owned())].into(), ..facts };
     let before = |state: &mut SchedulingState| {
         change_all(state, label("x"));

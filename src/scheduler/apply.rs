@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::cycle::state::SchedulingState;
 use crate::runtime::flags::QueueStatusBy;
@@ -134,6 +135,13 @@ impl State {
         let apply = |state: &mut Self, budget| state.scheduling.apply_budget(budget);
         let delete = |state: &mut Self, key: &BudgetKey| state.scheduling.delete_budget(key);
         self.apply_change((Kind::Budgets, change), |budget| budget.key.clone(), known, apply, delete);
+    }
+
+    pub(super) fn apply_namespaces(&mut self, change: Change<NamespaceLabels, Arc<str>>) {
+        let known = |scheduling: &SchedulingState| scheduling.cache().namespaces().cloned().collect();
+        let apply = |state: &mut Self, namespace: NamespaceLabels| state.scheduling.apply_namespace(&namespace.name, namespace.labels);
+        let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_namespace(name);
+        self.apply_change((Kind::Namespaces, change), |namespace| Arc::clone(&namespace.name), known, apply, delete);
     }
 }
 

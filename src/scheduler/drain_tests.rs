@@ -91,6 +91,7 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
         Event::Queues(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], 1)),
         Event::PriorityClasses(listed(Vec::new(), 0)),
         Event::Budgets(listed(Vec::new(), 0)),
+        Event::Namespaces(listed(Vec::new(), 0)),
         Event::Pods(listed(Vec::new(), 1)),
     ]
     .into_iter()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::cycle::plan::Eviction;
 
@@ -25,6 +26,8 @@ pub enum Event {
     PriorityClasses(Change<PriorityClassFacts, String>),
     /// A change of disruption budgets.
     Budgets(Change<BudgetFacts, BudgetKey>),
+    /// A change of namespaces, by name.
+    Namespaces(Change<NamespaceLabels, Arc<str>>),
     /// The cluster went back to an earlier state: its etcd was restored from a backup. Lists of this and later generations show the state since.
     WentBack(u64),
     /// A debug question.
@@ -67,6 +70,7 @@ impl Event {
             Self::Queues(change) => change.unreadable(),
             Self::PriorityClasses(change) => change.unreadable(),
             Self::Budgets(change) => change.unreadable(),
+            Self::Namespaces(change) => change.unreadable(),
             Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => 0,
         }
     }
@@ -82,6 +86,7 @@ impl Event {
             Self::Queues(change) => change.went_back(),
             Self::PriorityClasses(change) => change.went_back(),
             Self::Budgets(change) => change.went_back(),
+            Self::Namespaces(change) => change.went_back(),
             Self::Ask(..) | Self::QueueSnapshot(_) => None,
         }
     }
@@ -95,6 +100,7 @@ impl Event {
             Self::Queues(_) => Some(Kind::Queues),
             Self::PriorityClasses(_) => Some(Kind::PriorityClasses),
             Self::Budgets(_) => Some(Kind::Budgets),
+            Self::Namespaces(_) => Some(Kind::Namespaces),
             Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => None,
         }
     }

@@ -6,6 +6,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
+use crate::api::workload::{Namespace, NamespaceLabels};
 use crate::api::{
     BudgetFacts, BudgetKey, GroupFacts, GroupKey, Node, NodeFacts, Pod, PodDisruptionBudget, PodFacts, PodGroup, PriorityClassFacts, Queue,
     QueueFacts, Uid,
@@ -18,7 +19,7 @@ use crate::runtime::watch::{BadObject, Outlet, WatchConfig, WatchEvent, watch_in
 
 use super::event::{Change, Event};
 
-/// Starts the six watches, which send to `events` and list again when `relist` asks for it.
+/// Starts the watches, which send to `events` and list again when `relist` asks for it.
 pub fn start(
     program: &mut Program,
     client: &Client,
@@ -74,6 +75,12 @@ pub fn start(
         "watch poddisruptionbudgets",
         |budget: PodDisruptionBudget| BudgetFacts::of(&budget),
         |event| Event::Budgets(change(event, |facts| facts.key, |bad| BudgetKey::new(&bad.namespace.unwrap_or_default(), &bad.name))),
+    );
+    watches.start(
+        "namespaces",
+        "watch namespaces",
+        |namespace: Namespace| NamespaceLabels::of(&namespace),
+        |event| Event::Namespaces(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
     );
 }
 

@@ -78,7 +78,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
     let not_taken = || Arc::new(NotPreempted::NoCandidates(Box::default()));
     vec![
         ("PodGroupNotFound", Refusal::NoGroup { name: "g".into() }),
-        ("UnsupportedField", Refusal::Unsupported(vec![Unsupported::HostPort])),
+        ("UnsupportedField", Refusal::Unsupported(vec![Unsupported::Volume])),
         ("UnsupportedField", Refusal::SubGroups),
         ("UnsupportedField", Refusal::NodeGroups { queue: "parent".into(), field: "spec.affinity" }),
         ("InvalidField", Refusal::Faulty(fault())),
@@ -109,7 +109,13 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("NodeSelector", nodes(Some(Reason::NodeSelector))),
         ("NodeSelector", other_machines()),
         ("NodeAffinity", nodes(Some(Reason::NodeAffinity))),
-        ("PodAntiAffinity", nodes(Some(Reason::AntiAffinity { topology_key: "zone".into() }))),
+        ("HostPorts", nodes(Some(Reason::HostPorts))),
+        ("NodeFeatures", nodes(Some(Reason::DeclaredFeature { feature: "F" }))),
+        ("TopologySpread", nodes(Some(Reason::TopologySpread { topology_key: "zone".into() }))),
+        ("TopologySpread", nodes(Some(Reason::TopologySpreadLabel { topology_key: "zone".into() }))),
+        ("PodAffinity", nodes(Some(Reason::PodAffinity { topology_key: "zone".into() }))),
+        ("PodAntiAffinity", nodes(Some(Reason::PodAntiAffinity { topology_key: "zone".into() }))),
+        ("PodAntiAffinity", nodes(Some(Reason::ExistingAntiAffinity { topology_key: "zone".into() }))),
         ("InsufficientResources", nodes(Some(Reason::Lacks("example.com/gpu".into())))),
         ("BehindInFifoQueue", Refusal::Behind { first: GroupKey::new("ns", "first") }),
         ("QueueQuotaExceeded", Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 7, 0)), why: not_taken() }),
@@ -149,13 +155,17 @@ fn only_pods_that_lack_nodes_are_unschedulable() {
     let nodes = [
         "ClusterFull",
         "Cordoned",
+        "HostPorts",
         "InsufficientResources",
         "NoNodes",
         "NodeAffinity",
+        "NodeFeatures",
         "NodeGroup",
         "NodeSelector",
+        "PodAffinity",
         "PodAntiAffinity",
         "Taints",
+        "TopologySpread",
     ];
     assert_eq!(bought, nodes.into());
     // Other refusals keep their own code.

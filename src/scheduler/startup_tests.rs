@@ -10,7 +10,7 @@ use crate::api::QueueFacts;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::cycle::testing::{POLICY, queue};
 
-/// The six lists, and the lease.
+/// The lists (the last two together, or the orders would be too many), and the lease.
 const PARTS: usize = 7;
 
 /// Delivers the part with this number; the list of queues is `queues`.
@@ -22,7 +22,10 @@ fn deliver(state: &mut State, part: usize, queues: &[QueueFacts], millis: u64) {
         2 => state.apply(Event::Groups(reset(Vec::new())), now),
         3 => state.apply(Event::Queues(reset(queues.to_vec())), now),
         4 => state.apply(Event::PriorityClasses(reset(Vec::new())), now),
-        5 => state.apply(Event::Budgets(reset(Vec::new())), now),
+        5 => {
+            state.apply(Event::Budgets(reset(Vec::new())), now);
+            state.apply(Event::Namespaces(reset(Vec::new())), now);
+        }
         _ => state.lead(Handover::Clean, 0, now),
     }
 }

@@ -112,6 +112,7 @@ impl State {
             Event::Queues(change) => self.apply_queues(change, now),
             Event::PriorityClasses(change) => self.apply_priority_classes(change),
             Event::Budgets(change) => self.apply_budgets(change),
+            Event::Namespaces(change) => self.apply_namespaces(change),
             // Done above.
             Event::WentBack(_) => {}
             Event::Ask(question, reply) => {

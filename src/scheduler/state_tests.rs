@@ -16,6 +16,7 @@ fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(0));
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
     state.apply(Event::Budgets(reset(Vec::new())), at(0));
+    state.apply(Event::Namespaces(reset(Vec::new())), at(0));
     assert!(state.tick(at(1000)).is_empty());
     assert_eq!(state.next(), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));

@@ -113,7 +113,7 @@ fn l10_a_podgroup_is_completed_even_if_its_members_are_deleted_before_the_status
 
 #[test]
 fn a_waiting_pod_gets_its_condition_after_a_delay_and_an_unsupported_pod_at_once() {
-    let never = PodFacts { unsupported: vec![Unsupported::HostPort], ..pod("ns", "never", "g", &[]) };
+    let never = PodFacts { unsupported: vec![Unsupported::Volume], ..pod("ns", "never", "g", &[]) };
     let mut state = ready(Vec::new(), vec![pod("ns", "orphan", "missing", &[]), never], vec![group("ns", "g", 1, "default")]);
     let _cycle = state.tick(at(0));
     let writes = |commands: Vec<Command>| -> Vec<String> {
@@ -128,7 +128,9 @@ fn a_waiting_pod_gets_its_condition_after_a_delay_and_an_unsupported_pod_at_once
     };
     assert_eq!(
         writes(state.tick(at(500))),
-        ["never: UnsupportedField: this scheduler cannot honour yet: spec.containers[].ports[].hostPort"]
+        [
+            "never: UnsupportedField: this scheduler cannot honour yet: a volume that is bound to nodes (persistentVolumeClaim, ephemeral, or an attached disk)"
+        ]
     );
     assert_eq!(writes(state.tick(at(2500))), ["orphan: PodGroupNotFound: PodGroup \"missing\" does not exist"]);
     assert!(writes(state.tick(at(60_000))).is_empty());
@@ -138,7 +140,7 @@ fn a_waiting_pod_gets_its_condition_after_a_delay_and_an_unsupported_pod_at_once
 #[test]
 fn all_members_that_wait_for_nodes_are_unschedulable_and_none_of_a_gang_that_waits_for_quota() {
     let mut pods: Vec<_> = [("a", 1), ("b", 1), ("c", 9)].map(|(name, cpu)| pod("ns", name, "g", &[("cpu", cpu)])).into();
-    pods.push(PodFacts { unsupported: vec![Unsupported::HostPort], ..pod("ns", "unsupported", "g", &[("cpu", 1)]) });
+    pods.push(PodFacts { unsupported: vec![Unsupported::Volume], ..pod("ns", "unsupported", "g", &[("cpu", 1)]) });
     pods.push(PodFacts { gated: true, ..pod("ns", "gated", "g", &[("cpu", 1)]) });
     for (queue_of, reason) in [("default", "Unschedulable"), ("small", "QueueQuotaExceeded")] {
         let groups = vec![group("ns", "g", 3, queue_of)];

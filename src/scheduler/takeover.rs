@@ -35,11 +35,14 @@ pub enum Kind {
     PriorityClasses,
     /// The disruption budgets.
     Budgets,
+    /// The namespaces, for their labels.
+    Namespaces,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets];
+    pub const ALL: [Self; 7] =
+        [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets, Self::Namespaces];
 
     /// Returns its resource, as RBAC names it.
     #[must_use]
@@ -51,6 +54,7 @@ impl Kind {
             Self::Queues => "queues",
             Self::PriorityClasses => "priorityclasses",
             Self::Budgets => "poddisruptionbudgets",
+            Self::Namespaces => "namespaces",
         }
     }
 
@@ -59,7 +63,7 @@ impl Kind {
     pub const fn is_listed_again(self) -> bool {
         match self {
             Self::Nodes | Self::Pods | Self::Groups | Self::Queues => true,
-            Self::PriorityClasses | Self::Budgets => false,
+            Self::PriorityClasses | Self::Budgets | Self::Namespaces => false,
         }
     }
 }

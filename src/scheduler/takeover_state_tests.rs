@@ -15,6 +15,7 @@ fn lists(state: &mut State, pods: Vec<PodFacts>, generation: u64) {
     state.apply(Event::Queues(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], generation)), at(0));
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
     state.apply(Event::Budgets(reset(Vec::new())), at(0));
+    state.apply(Event::Namespaces(reset(Vec::new())), at(0));
     state.apply(Event::Pods(listed(pods, generation)), at(0));
 }
 

@@ -49,6 +49,7 @@ pub(super) fn leading(
     state.apply(Event::Queues(reset(usual.into_iter().chain(queues).collect())), at(0));
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
     state.apply(Event::Budgets(reset(Vec::new())), at(0));
+    state.apply(Event::Namespaces(reset(Vec::new())), at(0));
     state.lead(Handover::Clean, 0, at(0));
     state
 }

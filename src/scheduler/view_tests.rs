@@ -11,13 +11,14 @@ use crate::api::{GroupFacts, PodFacts};
 use crate::cycle::testing::{group, node, pod, queue};
 
 /// The kinds of events, as functions that make the one that says nothing new.
-const BOOKMARKS: [fn() -> Event; 6] = [
+const BOOKMARKS: [fn() -> Event; 7] = [
     || Event::Nodes(Change::UpToDate),
     || Event::Pods(Change::UpToDate),
     || Event::Groups(Change::UpToDate),
     || Event::Queues(Change::UpToDate),
     || Event::PriorityClasses(Change::UpToDate),
     || Event::Budgets(Change::UpToDate),
+    || Event::Namespaces(Change::UpToDate),
 ];
 
 /// Returns a state with a node, and nothing to do.
@@ -82,20 +83,21 @@ fn restored(state: &mut State, kind: usize, pods: &[PodFacts], groups: &[GroupFa
         2 => Event::Groups(list(groups, generation)),
         3 => Event::Queues(list(&queues, generation)),
         4 => Event::PriorityClasses(list(&[], generation)),
-        _ => Event::Budgets(list(&[], generation)),
+        5 => Event::Budgets(list(&[], generation)),
+        _ => Event::Namespaces(list(&[], generation)),
     };
     state.apply(event, at(1000));
 }
 
 #[test]
 fn after_the_cluster_went_back_no_decision_is_made_before_every_kind_is_listed_again() {
-    for last in 0..6 {
+    for last in 0..7 {
         let mut state = idle();
         state.apply(Event::WentBack(1), at(1000));
         let pods = [pod("ns", "a", "g", &[("cpu", 1)])];
         let groups = [group("ns", "g", 1, "default")];
         create(&mut state, "a", at(1000));
-        for kind in (0..6).filter(|kind| *kind != last) {
+        for kind in (0..7).filter(|kind| *kind != last) {
             restored(&mut state, kind, &pods, &groups, 1);
             assert_eq!(binds(&state.tick(at(1000))), 0, "{kind} is not the last");
         }
@@ -125,7 +127,7 @@ fn a_bind_and_a_status_that_the_restored_cluster_does_not_have_are_made_again() 
     // The restored pod has no node, the restored PodGroup no status, and both have older versions.
     state.apply(Event::WentBack(1), at(30_000));
     let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
-    (0..6).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+    (0..7).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
     let commands = state.tick(at(31_000));
     assert_eq!(binds(&commands), 1, "the pod is bound again");
     state.learn(Report::Bound("ns/a".into()), at(31_100));
@@ -149,7 +151,7 @@ fn a_bind_that_was_confirmed_since_the_cluster_went_back_stays_though_the_list_d
             state.learn(Report::Bound("ns/a".into()), at(130));
         }
         let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
-        (0..6).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+        (0..7).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
         assert_eq!(binds(&state.tick(at(2000))), usize::from(confirmed_before));
         assert!(state.scheduling.cache().accounting().audit().is_clean());
     }

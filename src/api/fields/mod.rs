@@ -151,18 +151,29 @@ fn every_field_of_a_pod_is_listed_and_means_what_is_listed() {
     let (fields, rows) = (reflect::fields::<k8s_openapi::api::core::v1::PodSpec>(), rows(POD));
     assert_eq!(gaps(&fields, &rows), [""; 0]);
     let requirement = json!([{ "key": "k", "operator": "In", "values": ["v"] }]);
+    let selector = json!({ "matchLabels": { "k": "v" }, "matchExpressions": requirement });
+    let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [{
+        "topologyKey": "t", "labelSelector": selector, "namespaceSelector": selector, "namespaces": ["n"],
+    }] });
     let full = json!({
-        "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+        "hostNetwork": true,
+        "hostUsers": false,
+        "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": "t", "whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore",
+            "labelSelector": { "matchLabels": { "k": "v" }, "matchExpressions": requirement },
+        }],
+        "affinity": { "podAffinity": terms, "podAntiAffinity": terms, "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{ "matchExpressions": requirement, "matchFields": requirement }],
         } } },
-        "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2" } } }],
-        "initContainers": [{ "name": "i", "restartPolicy": "Always", "resources": { "requests": { "cpu": "1" } } }],
+        "containers": [{ "name": "c", "ports": [{ "hostPort": 8080 }], "resources": { "requests": { "cpu": "2" } } }],
+        "initContainers": [{ "name": "i", "ports": [{ "hostPort": 9090 }], "restartPolicy": "Always", "resources": { "requests": { "cpu": "1" } } }],
         "schedulingGates": [{ "name": "g" }],
         "tolerations": [{ "key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule" }],
     });
     let none = json!({});
     let least = json!({ "containers": [{ "name": "c" }] });
-    judge(&rows, &full, &least, |spec| format!("{:?}", pod(spec, &none)), |spec| unsupported(&pod(spec, &none)));
+    let labelled = json!({ "labels": { "l": "1" } });
+    judge(&rows, &full, &least, |spec| format!("{:?}", pod(spec, &labelled)), |spec| unsupported(&pod(spec, &none)));
 }
 
 #[test]

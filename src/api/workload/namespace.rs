@@ -1,5 +1,6 @@
-//! The Namespace of Kubernetes: the default queue of its pods, and whether it is being deleted.
+//! The Namespace of Kubernetes: its labels, the default queue of its pods, and whether it is being deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -40,5 +41,23 @@ impl NamespaceFacts {
             queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(QUEUE_NAME)).cloned(),
             deleting: meta.deletion_timestamp.is_some(),
         }
+    }
+}
+
+/// The labels of a Namespace, which the selectors of affinity terms match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceLabels {
+    /// The name of the namespace.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl NamespaceLabels {
+    /// Reads the labels from the object.
+    #[must_use]
+    pub fn of(object: &Namespace) -> Self {
+        let meta = &object.metadata;
+        Self { name: Arc::from(meta.name.as_deref().unwrap_or_default()), labels: meta.labels.clone().unwrap_or_default() }
     }
 }

@@ -12,21 +12,24 @@ use super::{Cache, Change, State};
 impl Cache {
     /// Assumes a placed pod; the accounting has the charge already. The counts are updated in place, as this runs for each placement.
     pub(in crate::cycle) fn assume(&mut self, placement: &Placement) -> Option<Arc<PodFacts>> {
-        let member = self.pods.get_mut(&placement.uid)?;
-        let group = self.groups.get_mut(&member.facts.group)?;
-        group.forget(member);
-        if let Some(class) = member.class.take() {
-            self.classes.leave(class);
-        }
+        let mut member = self.pods.remove(&placement.uid)?;
+        self.leave_class(&mut member);
+        let Some(group) = self.groups.get_mut(&member.facts.group) else {
+            self.pods.insert(placement.uid.clone(), member);
+            return None;
+        };
+        group.forget(&member);
         member.assumed = Some(Assumed::of(placement));
         member.nominated = None;
         member.refusal = None;
-        group.count(member);
+        group.count(&member);
         if member.state() == State::Placed {
             self.placed.join(member.facts.priority);
         }
         let facts = Arc::clone(&member.facts);
-        self.anti_affinity.set(&facts, Some(&placement.node));
+        self.pods.insert(placement.uid.clone(), member);
+        // The trial that placed it has put it on its node.
+        self.came(&placement.uid);
         self.dirty.pods.insert(placement.uid.clone());
         self.dirty_path(&placement.queue);
         Some(facts)
@@ -95,7 +98,7 @@ impl Cache {
         let assumed = member.assumed.take();
         self.release(uid);
         let facts = Arc::clone(&member.facts);
-        self.keep_away(&facts, None);
+        self.count_on(&facts, None);
         self.attach(member);
         Some((facts, assumed))
     }

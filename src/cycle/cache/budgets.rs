@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use crate::api::pod_facts::PodPhase;
 use crate::api::{BudgetFacts, BudgetKey, PodFacts, Uid};
-use crate::cycle::placement::anti_affinity::selects;
 
 use super::{Cache, Change};
 
@@ -129,7 +128,7 @@ const fn guarded(pod: &PodFacts) -> bool {
 }
 
 fn guards(budget: &BudgetFacts, pod: &PodFacts) -> bool {
-    budget.key.namespace == pod.namespace && budget.selector.as_ref().is_some_and(|selector| selects(selector, &pod.labels))
+    budget.key.namespace == pod.namespace && budget.selector.matches(&pod.labels)
 }
 
 /// Whether an eviction costs nothing now, but would if the pod were ready.
@@ -150,14 +149,13 @@ fn costs(budget: &BudgetFacts, pod: &PodFacts) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::podgroup::Selector;
+    use crate::api::label_selector::LabelSelector;
     use crate::cycle::state::SchedulingState;
     use crate::cycle::testing::{pod, running};
     use crate::cycle::tests::empty_state;
 
     fn budget(name: &str, app: &str, allowed: u32) -> BudgetFacts {
-        let selector = Selector { match_labels: Some([("app".to_owned(), app.to_owned())].into()), match_expressions: None };
-        BudgetFacts { key: BudgetKey::new("ns", name), selector: Some(selector), allowed, frees_unready: false }
+        BudgetFacts { key: BudgetKey::new("ns", name), selector: LabelSelector::label("app", app), allowed, frees_unready: false }
     }
 
     fn with(pods: &[(&str, &str)]) -> SchedulingState {
@@ -187,9 +185,9 @@ mod tests {
         assert!(allows(&state, &["a", "c"]) && !allows(&state, &["a", "b"]));
         state.apply_budget(BudgetFacts { key: BudgetKey::new("other", "y"), ..budget("y", "y", 0) });
         assert!(allows(&state, &["c"]), "a budget guards its namespace only");
-        state.apply_budget(BudgetFacts { selector: Some(Selector::default()), ..budget("x", "", 2) });
+        state.apply_budget(BudgetFacts { selector: LabelSelector::everything(), ..budget("x", "", 2) });
         assert!(allows(&state, &["a", "b"]) && !allows(&state, &["a", "b", "c"]), "an empty selector is all");
-        state.apply_budget(BudgetFacts { selector: None, ..budget("x", "", 0) });
+        state.apply_budget(BudgetFacts { selector: LabelSelector::Nothing, ..budget("x", "", 0) });
         assert!(allows(&state, &["a", "b", "c"]), "and no selector selects no pod");
         state.apply_budget(budget("x", "x", 0));
         state.delete_budget(&BudgetKey::new("ns", "x"));

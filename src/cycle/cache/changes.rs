@@ -5,14 +5,19 @@
 use std::sync::Arc;
 
 use crate::api::{GroupKey, PodFacts, Uid};
+use crate::cycle::placement::topology::selection::SelectorId;
 
 /// A change after which waiting PodGroups may succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The node has more room, or takes pods that it refused before.
     Node(Arc<str>),
-    /// The anti-affinity of a pod on a node ended, or the topology domains changed.
-    AntiAffinity,
+    /// A pod that these selectors match counts on its node.
+    PodCame(Vec<SelectorId>),
+    /// A pod that these selectors match, or whose anti-affinity has them, counts on its node no more.
+    PodLeft(Vec<SelectorId>),
+    /// The topology domains of the nodes changed, or which nodes count in them.
+    Domains,
     /// Less is used or reserved in the queue, and so in every queue above it.
     Quota(Arc<str>),
     /// A limit, a priority or a node changed in a way that may matter to every PodGroup.

@@ -84,6 +84,10 @@ impl Cache {
     /// Charges a foreign pod to its node, or takes that back.
     pub(super) fn charge_foreign(&mut self, facts: &PodFacts) {
         let node = facts.node.as_ref().filter(|_| !facts.phase.ended());
+        match node {
+            Some(node) => self.count_on(facts, Some(node)),
+            None => self.count_no_more(&facts.uid),
+        }
         if node.is_some() && facts.deleting {
             if self.leaving.insert(facts.uid.clone(), facts.grace).is_none() {
                 self.termination_began();
@@ -110,7 +114,6 @@ impl Cache {
             self.release(&facts.uid);
             self.foreign.on_nodes.remove(&facts.uid);
         }
-        self.keep_away(facts, node);
     }
 }
 

@@ -25,6 +25,7 @@ mod foreign;
 pub mod gang;
 mod group;
 mod nodes;
+mod other_pods;
 mod partial_gang;
 pub mod phase;
 mod pods;
@@ -41,10 +42,11 @@ use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFact
 use crate::by_key::ByKey;
 use crate::resources::Resources;
 
-use super::placement::anti_affinity::AntiAffinityIndex;
 use super::placement::class::Classes;
 use super::placement::finder::NodeFinder;
 use super::placement::nodes::Nodes;
+use super::placement::topology::placed::PlacedPods;
+use super::placement::topology::selection::LabelSetId;
 
 use counter::Counter;
 
@@ -76,8 +78,10 @@ pub struct Cache {
     pub(in crate::cycle) accounting: Accounting,
     /// The nodes, and which of them changed.
     pub(in crate::cycle) nodes: Nodes,
-    /// The pods on nodes with anti-affinity terms.
-    pub(in crate::cycle) anti_affinity: AntiAffinityIndex,
+    /// The pods that affinity, anti-affinity and spread count, ours and foreign, and those of them on nodes.
+    pub(in crate::cycle) on_nodes: PlacedPods,
+    /// Our waiting pods, by label set.
+    waiting_with: BTreeMap<LabelSetId, BTreeSet<Uid>>,
     /// The scheduling classes: the pods of a class are the same to every node.
     pub(in crate::cycle) classes: Classes,
     /// Finds the best node for a pod.
@@ -115,7 +119,8 @@ impl Cache {
             schedulers: schedulers.into_iter().collect(),
             accounting: Accounting::new(),
             nodes: Nodes::default(),
-            anti_affinity: AntiAffinityIndex::default(),
+            on_nodes: PlacedPods::default(),
+            waiting_with: BTreeMap::new(),
             classes: Classes::default(),
             finder: NodeFinder::default(),
             pods: ByKey::default(),

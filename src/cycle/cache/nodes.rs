@@ -35,8 +35,13 @@ impl Cache {
             return;
         }
         let shrank = known.is_some_and(|known| !facts.allocatable.covers(&known.allocatable));
+        let same_domains = known.is_some_and(|known| known.labels == facts.labels && known.taints == facts.taints);
         let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
         self.nodes.upsert(facts);
+        self.on_nodes.set_node(&name, self.nodes.id(&name));
+        if !same_domains {
+            self.changed(Wake::Domains);
+        }
         self.accounting.node_upsert(&name, allocatable);
         self.object_changed(&name);
         self.changed(Wake::Node(name));
@@ -48,7 +53,7 @@ impl Cache {
     /// Returns one node as predicates see it; none where there is no such node.
     pub(in crate::cycle) fn node(&self, id: NodeId) -> Option<NodeState<'_>> {
         let facts = self.nodes.get(id)?;
-        Some(NodeState { facts, accounting: self.accounting.ledger().node(&facts.name)? })
+        Some(NodeState { id, facts, accounting: self.accounting.ledger().node(&facts.name)? })
     }
 
     /// Whether the nodes could take so many of these waiting members, if no pod were there. An upper bound: members of several classes are counted apart.
@@ -89,7 +94,7 @@ impl Cache {
 
     /// Drops the unused classes if there are too many of them, and what was counted for them.
     pub(in crate::cycle) fn tidy_classes(&mut self) {
-        if self.classes.tidy() {
+        if self.classes.tidy(&mut self.on_nodes) {
             self.room_if_empty.clear();
         }
     }
@@ -104,6 +109,7 @@ impl Cache {
     /// Removes a node. Its pods stay charged to its name.
     pub fn delete_node(&mut self, name: &str) {
         if self.nodes.remove(name) {
+            self.on_nodes.set_node(&Arc::from(name), None);
             self.accounting.node_delete(name);
             self.object_changed(name);
             // No PodGroup has more room now, but the cluster is another.
@@ -115,11 +121,6 @@ impl Cache {
         self.changed(Change::NodeObject(Arc::from(name)));
         self.room_if_empty.clear();
         self.sharing.shares = None;
-        // The labels of nodes make the domains of anti-affinity.
-        if !self.anti_affinity.is_empty() {
-            self.anti_affinity.nodes_changed();
-            self.changed(Wake::AntiAffinity);
-        }
     }
 }
 

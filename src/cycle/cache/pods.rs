@@ -14,7 +14,7 @@ use crate::cycle::plan::Victim;
 
 use super::budgets::{frees_unready, is_guarded_otherwise};
 use super::queues::read_path;
-use super::{Cache, Change, LostMember, Wake};
+use super::{Cache, Change, LostMember};
 
 /// One of our pods.
 #[derive(Clone, Debug)]
@@ -151,7 +151,10 @@ impl Cache {
         } else if nominated.is_none() {
             self.release(&uid);
         }
-        self.keep_away(&facts, facts.node.clone().filter(|_| !ended).as_ref());
+        self.count_on(
+            &facts,
+            facts.node.clone().or_else(|| assumed.as_ref().map(|assumed| Arc::clone(&assumed.node))).filter(|_| !ended).as_ref(),
+        );
         let waiting = facts.node.is_none().then(|| facts.group.clone());
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
         if !left_before && self.leaving.contains_key(&uid) {
@@ -195,10 +198,7 @@ impl Cache {
         }
         self.foreign_pod_gone(uid);
         self.leaving.remove(uid);
-        if self.anti_affinity.contains(uid) {
-            self.anti_affinity.remove(uid);
-            self.changed(Wake::AntiAffinity);
-        }
+        self.count_no_more(uid);
         self.release(uid);
         self.changed(Change::PodGone(uid.clone()));
     }
@@ -232,15 +232,6 @@ impl Cache {
             == (&facts.group, &facts.task, facts.preemptable, facts.protected, facts.priority);
         if !same || is_guarded_otherwise(&self.budgets, old, facts) {
             self.changed(Change::Victim(facts.uid.clone()));
-        }
-    }
-
-    /// Indexes the anti-affinity terms of the pod under its present node. Its former node is free of them.
-    pub(in crate::cycle) fn keep_away(&mut self, facts: &PodFacts, node: Option<&Arc<str>>) {
-        let (did, epoch) = (self.anti_affinity.contains(&facts.uid), self.anti_affinity.epoch());
-        self.anti_affinity.set(facts, node);
-        if did && self.anti_affinity.epoch() != epoch {
-            self.changed(Wake::AntiAffinity);
         }
     }
 
@@ -298,9 +289,7 @@ impl Cache {
     pub(in crate::cycle) fn detach(&mut self, uid: &Uid) -> Option<Member> {
         let mut member = self.pods.remove(uid)?;
         self.leaving.remove(uid);
-        if let Some(class) = member.class.take() {
-            self.classes.leave(class);
-        }
+        self.leave_class(&mut member);
         if let Some(group) = self.groups.get_mut(&member.facts.group) {
             group.forget(&member);
         }
@@ -314,7 +303,7 @@ impl Cache {
     /// Puts the pod into the counts of its PodGroup.
     pub(in crate::cycle) fn attach(&mut self, mut member: Member) {
         if member.state() == State::Waiting {
-            member.class = Some(self.classes.join(&member.facts));
+            self.join_class(&mut member);
         }
         if member.state() == State::Leaving {
             self.leaving.insert(member.facts.uid.clone(), member.facts.grace);

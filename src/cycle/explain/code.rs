@@ -47,6 +47,8 @@ codes! {
     Cordoned,
     /// What is free is the unused guarantee of other queues.
     GuaranteeReserved,
+    /// On most nodes a pod has a host port that the pod asks for.
+    HostPorts,
     /// Most nodes have too little left of a resource.
     InsufficientResources,
     /// A field of the PodGroup or of the pod cannot be read.
@@ -55,6 +57,8 @@ codes! {
     NoNodes,
     /// Most nodes do not match the required node affinity.
     NodeAffinity,
+    /// Most nodes do not declare a feature that the pod needs.
+    NodeFeatures,
     /// Most nodes are labelled for the node group of other queues.
     NodeGroup,
     /// Most nodes do not match the nodeSelector.
@@ -67,7 +71,9 @@ codes! {
     NotEnoughPodsOfTask,
     /// No cycle has tried it yet.
     NotTried,
-    /// The anti-affinity of pods that run keeps the pod away from most nodes.
+    /// Most nodes have no pod in their topology domain that the pod's affinity requires.
+    PodAffinity,
+    /// The anti-affinity of the pod, or of pods that run, keeps it away from most nodes.
     PodAntiAffinity,
     /// The PodGroup that the pods name does not exist.
     PodGroupNotFound,
@@ -89,6 +95,8 @@ codes! {
     SchedulingGated,
     /// Most nodes have a taint that the pod does not tolerate.
     Taints,
+    /// In most topology domains, the pod would exceed a spread constraint.
+    TopologySpread,
     /// The pod, the PodGroup or the queue uses a field that is not supported yet.
     UnsupportedField,
     /// Pods are being preempted; their places are nominated for the PodGroup.
@@ -108,13 +116,17 @@ impl Code {
         matches!(
             self,
             Self::Cordoned
+                | Self::HostPorts
                 | Self::InsufficientResources
                 | Self::NoNodes
                 | Self::NodeAffinity
+                | Self::NodeFeatures
                 | Self::NodeGroup
                 | Self::NodeSelector
+                | Self::PodAffinity
                 | Self::PodAntiAffinity
                 | Self::Taints
+                | Self::TopologySpread
         )
     }
 
@@ -210,7 +222,11 @@ impl Reason {
             Self::NodeGroup { .. } => Code::NodeGroup,
             Self::NodeSelector => Code::NodeSelector,
             Self::NodeAffinity => Code::NodeAffinity,
-            Self::AntiAffinity { .. } => Code::PodAntiAffinity,
+            Self::HostPorts => Code::HostPorts,
+            Self::DeclaredFeature { .. } => Code::NodeFeatures,
+            Self::PodAffinity { .. } => Code::PodAffinity,
+            Self::PodAntiAffinity { .. } | Self::ExistingAntiAffinity { .. } => Code::PodAntiAffinity,
+            Self::TopologySpread { .. } | Self::TopologySpreadLabel { .. } => Code::TopologySpread,
             Self::Lacks(_) => Code::InsufficientResources,
         }
     }
@@ -264,13 +280,17 @@ mod tests {
         let wanted = [
             "ClusterFull",
             "Cordoned",
+            "HostPorts",
             "InsufficientResources",
             "NoNodes",
             "NodeAffinity",
+            "NodeFeatures",
             "NodeGroup",
             "NodeSelector",
+            "PodAffinity",
             "PodAntiAffinity",
             "Taints",
+            "TopologySpread",
         ];
         assert_eq!(helped, wanted);
     }

@@ -238,8 +238,13 @@ impl NodeReason {
             Reason::Lacks(name) => resource = Some(name),
             Reason::Taint(taint) => detail = Some(super::words::taint(taint)),
             Reason::NodeGroup { group } => detail = Some(group.clone()),
-            Reason::AntiAffinity { topology_key } => detail = Some(topology_key.clone()),
-            Reason::Unschedulable | Reason::NodeSelector | Reason::NodeAffinity => {}
+            Reason::TopologySpread { topology_key }
+            | Reason::TopologySpreadLabel { topology_key }
+            | Reason::PodAffinity { topology_key }
+            | Reason::PodAntiAffinity { topology_key }
+            | Reason::ExistingAntiAffinity { topology_key } => detail = Some(topology_key.clone()),
+            Reason::DeclaredFeature { feature } => detail = Some((*feature).to_owned()),
+            Reason::Unschedulable | Reason::NodeSelector | Reason::NodeAffinity | Reason::HostPorts => {}
         }
         let amount = |amount: Amount| resource.map(|name: &ResourceName| quantity::format(amount, name.style()));
         Self {

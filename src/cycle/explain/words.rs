@@ -19,7 +19,19 @@ impl fmt::Display for Reason {
             Self::Taint(it) => write!(f, "node(s) had untolerated taint {{{}}}", taint(it)),
             Self::NodeSelector => f.write_str("node(s) didn't match Pod's nodeSelector"),
             Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity"),
-            Self::AntiAffinity { topology_key } => {
+            Self::DeclaredFeature { feature } => write!(f, "node(s) didn't match Pod's required features ({feature})"),
+            Self::HostPorts => f.write_str("node(s) didn't have free ports for the requested pod ports"),
+            Self::TopologySpreadLabel { topology_key } => {
+                write!(f, "node(s) didn't match pod topology spread constraints (missing required label) (topology key {topology_key})")
+            }
+            Self::TopologySpread { topology_key } => {
+                write!(f, "node(s) didn't match pod topology spread constraints (topology key {topology_key})")
+            }
+            Self::PodAffinity { topology_key } => write!(f, "node(s) didn't match pod affinity rules (topology key {topology_key})"),
+            Self::PodAntiAffinity { topology_key } => {
+                write!(f, "node(s) didn't match pod anti-affinity rules (topology key {topology_key})")
+            }
+            Self::ExistingAntiAffinity { topology_key } => {
                 write!(f, "node(s) didn't satisfy existing pods anti-affinity rules (topology key {topology_key})")
             }
             Self::NodeGroup { group } => write!(f, "node(s) were reserved for the node group {group} of other queues"),

@@ -61,7 +61,7 @@ pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key
         cache.accounting.withdraw(&place.uid);
     }
     let barred = own.first().map(|place| cache.barred_groups(&place.queue)).unwrap_or_default();
-    let Cache { accounting, nodes, anti_affinity, classes, finder, pods, .. } = cache;
+    let Cache { accounting, nodes, on_nodes, classes, finder, pods, .. } = cache;
     let pod = |place| {
         let Placement { uid, node, .. }: &Placement = place;
         pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
@@ -70,8 +70,12 @@ pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key
     let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
     let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
     // The nodes are given, so no preference is needed.
-    let mut placer =
-        Placer::new(State { accounting, nodes, anti_affinity, classes, finder, barred }, Strategy::default(), &BTreeSet::new(), u32::MAX);
+    let mut placer = Placer::new(
+        State { accounting, nodes, placed: on_nodes, classes, finder, barred },
+        Strategy::default(),
+        &BTreeSet::new(),
+        u32::MAX,
+    );
     let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
         Ok(_) => Ok(placer.commit()),
         Err(not) => {

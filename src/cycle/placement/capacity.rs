@@ -1,10 +1,11 @@
-//! How many pods of a class could all nodes take, if no pod were there?
+//! How many pods of a class could a node take, if no pod were there, and how many more can it take now?
 //!
-//! An upper bound for what can ever be placed on the nodes that exist (A6). A cordon, and a taint that Kubernetes sets by itself (a node that is not ready), end
+//! If no pod were there: an upper bound for what can ever be placed on the nodes that exist (A6). A cordon, and a taint that Kubernetes sets by itself (a node that is not ready), end
 //! sooner or later, so neither counts.
 
 use std::collections::BTreeSet;
 
+use crate::accounting::NodeView;
 use crate::api::NodeFacts;
 use crate::api::pod_facts::Constraints;
 use crate::cycle::explain::Reason;
@@ -28,12 +29,32 @@ pub fn pods_if_empty(request: &Resources, constraints: &Constraints, barred: &BT
     times.min().unwrap_or(usize::MAX)
 }
 
+/// Returns how many more pods with this request the node has room for; `usize::MAX` where nothing is requested.
+#[must_use]
+pub fn pods_now(request: &Resources, node: NodeView<'_>) -> usize {
+    let times = request.iter().filter(|(_, asked)| asked.is_positive()).map(|(dimension, asked)| {
+        let free = node.allocatable.get(dimension).minus(node.used.get(dimension)).nanos().max(0);
+        free.checked_div(asked.nanos()).map_or(0, |times| usize::try_from(times).unwrap_or(usize::MAX))
+    });
+    times.min().unwrap_or(usize::MAX)
+}
+
 fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> bool {
     let Some(no) = lasting_refusal(constraints, barred, node) else { return false };
     let passes = match &no.reason {
         Reason::Unschedulable => true,
         Reason::Taint(taint) => taint.key.starts_with(OF_KUBERNETES),
-        Reason::NodeGroup { .. } | Reason::NodeSelector | Reason::NodeAffinity | Reason::AntiAffinity { .. } | Reason::Lacks(_) => false,
+        Reason::NodeGroup { .. }
+        | Reason::NodeSelector
+        | Reason::NodeAffinity
+        | Reason::HostPorts
+        | Reason::DeclaredFeature { .. }
+        | Reason::Lacks(_)
+        | Reason::TopologySpread { .. }
+        | Reason::TopologySpreadLabel { .. }
+        | Reason::PodAffinity { .. }
+        | Reason::PodAntiAffinity { .. }
+        | Reason::ExistingAntiAffinity { .. } => false,
     };
     if !passes {
         return true;
@@ -41,5 +62,5 @@ fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &N
     let mut facts = NodeFacts::clone(node.facts);
     facts.unschedulable = false;
     facts.taints.retain(|taint| !taint.key.starts_with(OF_KUBERNETES));
-    lasting_refusal(constraints, barred, &NodeState { facts: &facts, accounting: node.accounting }).is_some()
+    lasting_refusal(constraints, barred, &NodeState { id: node.id, facts: &facts, accounting: node.accounting }).is_some()
 }

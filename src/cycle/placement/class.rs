@@ -1,4 +1,5 @@
 //! Scheduling classes: pods with the same request and the same constraints, which are the same to every node.
+//! Constraints on other pods are a part of that, and so are the pods that keep them away.
 //!
 //! Nodes are filtered once for a class and not once for each pod. A class exists while pods of it wait. It also exists for some time after that,
 //! because the next pod of a Deployment is usually like the last one.
@@ -9,6 +10,9 @@ use std::sync::Arc;
 use crate::api::PodFacts;
 use crate::api::pod_facts::Constraints;
 use crate::resources::{Amount, ResourceName, Resources};
+
+use super::topology::class_terms::ClassTerms;
+use super::topology::placed::PlacedPods;
 
 /// The number of a class. A number is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -21,6 +25,8 @@ pub struct Class {
     pub request: Resources,
     /// The constraints of each pod on its node.
     pub constraints: Constraints,
+    /// What each pod requires of other pods, and which pods keep it away.
+    pub terms: ClassTerms,
 }
 
 /// The number of unused classes above which all unused classes are dropped.
@@ -36,7 +42,7 @@ pub struct Classes {
     users: usize,
 }
 
-type Key = (Vec<(ResourceName, Amount)>, Constraints);
+type Key = (Vec<(ResourceName, Amount)>, Constraints, ClassTerms);
 
 #[derive(Debug)]
 struct Entry {
@@ -46,15 +52,24 @@ struct Entry {
 
 impl Classes {
     /// Adds the pod to the users of its class, and returns the class.
-    pub fn join(&mut self, pod: &PodFacts) -> ClassId {
-        let key: Key = (pod.request.iter().map(|(name, amount)| (name.clone(), amount)).collect(), pod.constraints.clone());
-        let id = *self.ids.entry(key).or_insert_with(|| {
-            let id = ClassId(self.next);
-            self.next = self.next.saturating_add(1);
-            let class = Arc::new(Class { request: pod.request.clone(), constraints: pod.constraints.clone() });
-            self.classes.insert(id, Entry { class, users: 0 });
-            id
-        });
+    pub fn join(&mut self, pod: &PodFacts, placed: &mut PlacedPods) -> ClassId {
+        let terms = placed.set_of(&pod.uid).map(|set| ClassTerms::join(&pod.terms, set, placed)).unwrap_or_default();
+        let key: Key = (pod.request.iter().map(|(name, amount)| (name.clone(), amount)).collect(), pod.constraints.clone(), terms.clone());
+        let id = match self.ids.get(&key).copied() {
+            Some(id) => {
+                // The class has joined its selectors already.
+                terms.leave(placed);
+                id
+            }
+            None => {
+                let id = ClassId(self.next);
+                self.next = self.next.saturating_add(1);
+                let class = Arc::new(Class { request: pod.request.clone(), constraints: pod.constraints.clone(), terms });
+                self.classes.insert(id, Entry { class, users: 0 });
+                self.ids.insert(key, id);
+                id
+            }
+        };
         if let Some(entry) = self.classes.get_mut(&id) {
             entry.users = entry.users.saturating_add(1);
             self.users = self.users.saturating_add(1);
@@ -89,11 +104,13 @@ impl Classes {
     }
 
     /// Drops all unused classes if there are too many of them. Returns whether a class was dropped.
-    pub fn tidy(&mut self) -> bool {
+    pub fn tidy(&mut self, placed: &mut PlacedPods) -> bool {
         let unused = self.classes.values().filter(|entry| entry.users == 0).count();
         if unused <= KEPT {
             return false;
         }
+        let dropped = self.classes.values().filter(|entry| entry.users == 0);
+        dropped.for_each(|entry| entry.class.terms.leave(placed));
         self.classes.retain(|_, entry| entry.users > 0);
         self.ids.retain(|_, id| self.classes.contains_key(id));
         true
@@ -107,26 +124,26 @@ mod tests {
 
     #[test]
     fn pods_with_equal_needs_share_a_class_whatever_they_are_called() {
-        let mut classes = Classes::default();
-        let a = classes.join(&pod("ns", "a", "g", &[("cpu", 1)]));
-        assert_eq!(classes.join(&pod("other", "b", "h", &[("cpu", 1)])), a);
-        assert_ne!(classes.join(&pod("ns", "c", "g", &[("cpu", 2)])), a);
+        let (mut classes, mut placed) = (Classes::default(), PlacedPods::default());
+        let a = classes.join(&pod("ns", "a", "g", &[("cpu", 1)]), &mut placed);
+        assert_eq!(classes.join(&pod("other", "b", "h", &[("cpu", 1)]), &mut placed), a);
+        assert_ne!(classes.join(&pod("ns", "c", "g", &[("cpu", 2)]), &mut placed), a);
         let mut choosy = pod("ns", "d", "g", &[("cpu", 1)]);
         choosy.constraints.node_selector.insert("zone".into(), "a".into());
-        assert_ne!(classes.join(&choosy), a);
+        assert_ne!(classes.join(&choosy, &mut placed), a);
     }
 
     #[test]
     fn only_many_unused_classes_are_dropped_and_never_a_used_one() {
-        let mut classes = Classes::default();
-        let used = classes.join(&pod("ns", "used", "g", &[("cpu", 1_000)]));
+        let (mut classes, mut placed) = (Classes::default(), PlacedPods::default());
+        let used = classes.join(&pod("ns", "used", "g", &[("cpu", 1_000)]), &mut placed);
         for cpu in 0..100 {
-            let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]));
+            let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]), &mut placed);
             classes.leave(id);
         }
-        assert!(classes.tidy());
+        assert!(classes.tidy(&mut placed));
         assert!(classes.get(used).is_some());
         assert_eq!(classes.classes.len(), 1);
-        assert!(!classes.tidy());
+        assert!(!classes.tidy(&mut placed));
     }
 }

@@ -11,13 +11,17 @@ use std::sync::Arc;
 
 use crate::cycle::explain::{Count, Tally};
 
-use super::anti_affinity::PodLabels;
+use super::capacity::pods_now;
 use super::class::{Class, ClassId};
 use super::filter::{Query, refusal};
 use super::node_table::NodeTable;
 use super::nodes::NodeId;
 use super::score::{Score, score};
 use super::snapshot::Snapshot;
+use super::topology::class_terms::ClassTerms;
+use super::topology::counting::CountingNodes;
+use super::topology::domains::Domains;
+use super::topology::verdict::{Counting, Facts, Verdict};
 
 /// The most nodes on a new shortlist. A class with fewer waiting pods has a shorter one.
 const LONGEST: usize = 64;
@@ -33,17 +37,16 @@ const MOST_CHANGES: usize = 512;
 pub struct NodeFinder {
     table: NodeTable,
     lists: BTreeMap<Key, Shortlist>,
+    domains: Domains,
+    counting: CountingNodes,
 }
 
-/// Pods of one class get the same answers, unless anti-affinity may tell them apart or nodes are labelled for other queues than their own.
-type Key = (ClassId, Option<PodLabels>, BTreeSet<String>);
+/// Pods of one class get the same answers, unless nodes are labelled for other queues than their own.
+type Key = (ClassId, BTreeSet<String>);
 
 /// The best nodes for a class.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shortlist {
-    /// The state of the anti-affinity index that `forbidden` follows from.
-    epoch: u64,
-    forbidden: BTreeSet<(String, String)>,
     /// The position in the log of changed nodes up to which the list is current; none before the first answer.
     mark: Option<u64>,
     /// The best nodes, the best first.
@@ -63,8 +66,8 @@ pub struct Asks<'a> {
     pub class: &'a Class,
     /// How many pods of the class wait.
     pub users: usize,
-    /// The labels of the pod, if the anti-affinity of a placed pod could match them.
-    pub labels: Option<PodLabels>,
+    /// The nodes to which the pod is restricted, by the index of the node; none where any will do.
+    pub only: Option<&'a [bool]>,
 }
 
 impl NodeFinder {
@@ -74,21 +77,59 @@ impl NodeFinder {
     ///
     /// No node takes it: how many nodes refuse, and why.
     pub fn best(&mut self, asks: Asks<'_>, last: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Result<NodeId, Arc<Tally>> {
-        let Asks { id, class, users, labels } = asks;
+        let Asks { id, class, users, only } = asks;
+        if !class.terms.is_empty() {
+            // A placement may open or close whole domains, so no list of the best nodes lasts.
+            let counting = self.counting.of(id, class, snapshot.nodes);
+            let mut verdict = self.verdict(&class.terms, &counting, snapshot);
+            only.into_iter().for_each(|only| verdict.restrict(only));
+            return Shortlist::default().answer(&mut self.table, class, &verdict, 1, last, snapshot);
+        }
         if users < 2 {
-            return Shortlist::new(labels.as_ref(), snapshot).answer(&mut self.table, class, 1, last, snapshot);
+            return Shortlist::default().answer(&mut self.table, class, &Verdict::default(), 1, last, snapshot);
         }
         if self.lists.len() >= MOST_LISTS {
             self.lists.clear();
         }
-        let fresh = Shortlist::new(None, snapshot);
-        let key = (id, labels, snapshot.barred.clone());
-        let labels = key.1.clone();
-        let list = self.lists.entry(key).or_insert(fresh);
-        if list.mark.is_none() || (labels.is_some() && list.epoch != snapshot.anti_affinity.epoch()) {
-            *list = Shortlist::new(labels.as_ref(), snapshot);
+        let list = self.lists.entry((id, snapshot.barred.clone())).or_default();
+        list.answer(&mut self.table, class, &Verdict::default(), users.min(LONGEST), last, snapshot)
+    }
+
+    /// Returns how many nodes take one pod of the class.
+    pub fn takers(&mut self, id: ClassId, class: &Class, snapshot: Snapshot<'_>) -> usize {
+        let counting = self.counting.of(id, class, snapshot.nodes);
+        let verdict = self.verdict(&class.terms, &counting, snapshot);
+        let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: snapshot.barred };
+        let refused = tally(&mut self.table, &query, snapshot).reasons.values().fold(0_u32, |sum, count| sum.saturating_add(count.nodes));
+        snapshot.nodes.len().saturating_sub(usize::try_from(refused).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as the nodes in it. Empty where a pod of the
+    /// class may not be the first one in a domain.
+    pub fn domains_for(&mut self, id: ClassId, class: &Class, wanted: usize, snapshot: Snapshot<'_>) -> Vec<Vec<bool>> {
+        let Some(affinity) = class.terms.affinity.as_ref().filter(|affinity| affinity.matches_itself) else { return Vec::new() };
+        let Some(key) = affinity.topology_keys.first() else { return Vec::new() };
+        let counting = self.counting.of(id, class, snapshot.nodes);
+        let verdict = self.verdict(&class.terms, &counting, snapshot);
+        let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: snapshot.barred };
+        let domains = self.domains.of(key, snapshot.nodes);
+        let mut room = vec![0_usize; domains.len()];
+        for id in snapshot.nodes.ids() {
+            let Some(node) = snapshot.node(id).filter(|node| refusal(&query, node).is_none()) else { continue };
+            if let Some(slot) = domains.get(id).and_then(|domain| room.get_mut(domain)) {
+                *slot = slot.saturating_add(pods_now(&class.request, node.accounting));
+            }
         }
-        list.answer(&mut self.table, class, users.min(LONGEST), last, snapshot)
+        let mut enough: Vec<(usize, usize)> = room.into_iter().enumerate().map(|(domain, room)| (room, domain)).collect();
+        enough.retain(|(room, _)| *room >= wanted);
+        enough.sort_unstable();
+        let nodes = |(_, domain): (usize, usize)| snapshot.nodes.ids().map(|id| domains.get(id) == Some(domain)).collect();
+        enough.into_iter().map(nodes).collect()
+    }
+
+    /// Works out which nodes refuse pods with these terms for the sake of other pods.
+    pub(super) fn verdict(&mut self, terms: &ClassTerms, counting: &Counting, snapshot: Snapshot<'_>) -> Verdict {
+        Verdict::of(terms, counting, Facts { nodes: snapshot.nodes, placed: snapshot.placed, domains: &mut self.domains })
     }
 
     #[cfg(test)]
@@ -98,22 +139,17 @@ impl NodeFinder {
 }
 
 impl Shortlist {
-    /// Makes an empty shortlist for a pod with these labels.
-    fn new(labels: Option<&PodLabels>, snapshot: Snapshot<'_>) -> Self {
-        let forbidden = labels.map(|labels| snapshot.anti_affinity.forbidden(labels, snapshot.nodes)).unwrap_or_default();
-        Self { epoch: snapshot.anti_affinity.epoch(), forbidden, mark: None, best: Vec::new(), bound: None, tally: None }
-    }
-
     fn answer(
         &mut self,
         table: &mut NodeTable,
         class: &Class,
+        verdict: &Verdict,
         most: usize,
         last: &BTreeSet<NodeId>,
         snapshot: Snapshot<'_>,
     ) -> Result<NodeId, Arc<Tally>> {
-        let is_known = self.refresh(class, snapshot);
-        let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden, barred: snapshot.barred };
+        let query = Query { request: &class.request, constraints: &class.constraints, verdict, barred: snapshot.barred };
+        let is_known = self.refresh(&query, snapshot);
         if !is_known {
             self.best = scan(table, &query, &BTreeSet::new(), most, snapshot);
             self.bound = self.best.last().filter(|_| self.best.len() >= most).map(|(score, _)| score.clone());
@@ -130,18 +166,17 @@ impl Shortlist {
     }
 
     /// Updates the list by the nodes that changed since the last answer. Returns whether the list has the answer.
-    fn refresh(&mut self, class: &Class, snapshot: Snapshot<'_>) -> bool {
+    fn refresh(&mut self, query: &Query<'_>, snapshot: Snapshot<'_>) -> bool {
         let changed = self.mark.and_then(|mark| snapshot.nodes.since(mark)).filter(|changed| changed.len() <= MOST_CHANGES);
         let Some(changed) = changed else { return false };
         self.tally = self.tally.take().filter(|_| changed.is_empty());
-        let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &self.forbidden, barred: snapshot.barred };
         for id in changed {
             // Most often the node that was just taken, which is the first.
             if let Some(at) = self.best.iter().position(|(_, listed)| listed == id) {
                 self.best.remove(at);
             }
-            let Some(node) = snapshot.node(*id).filter(|node| refusal(&query, node).is_none()) else { continue };
-            let score = score(snapshot.strategy, &class.request, node.accounting, &node.facts.name);
+            let Some(node) = snapshot.node(*id).filter(|node| refusal(query, node).is_none()) else { continue };
+            let score = score(snapshot.strategy, query.request, node.accounting, &node.facts.name);
             if self.bound.as_ref().is_none_or(|bound| score <= *bound) {
                 let at = self.best.partition_point(|(listed, _)| *listed < score);
                 self.best.insert(at, (score, *id));

@@ -10,13 +10,14 @@ use crate::api::node::Taint;
 use crate::api::pod::Toleration;
 use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::placement::Strategy as NodeStrategy;
-use crate::cycle::placement::anti_affinity::AntiAffinityIndex;
 use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::filter::Query;
 use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, tally_of_each};
 use crate::cycle::placement::node_table::NodeTable;
 use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::snapshot::Snapshot;
+use crate::cycle::placement::topology::placed::PlacedPods;
+use crate::cycle::placement::topology::verdict::Verdict;
 use crate::cycle::testing::{node, pod};
 use crate::resources::{Amount, Resources};
 
@@ -92,8 +93,8 @@ proptest! {
 
     #[test]
     fn the_finder_says_what_asking_every_node_says(steps in prop::collection::vec(step(), 1..80), pack in any::<bool>()) {
-        let (mut nodes, mut ledger, anti_affinity, mut classes) =
-            (Nodes::default(), Ledger::new(), AntiAffinityIndex::default(), Classes::default());
+        let (mut nodes, mut ledger, mut placed, mut classes) =
+            (Nodes::default(), Ledger::new(), PlacedPods::default(), Classes::default());
         // Of one the shortlists are as long as there are nodes or not, of one there are none.
         let mut finders = [1, 2, 3, 1_000].map(|users| (users, NodeFinder::default()));
         let strategy = if pack { NodeStrategy::Pack } else { NodeStrategy::Spread };
@@ -126,17 +127,17 @@ proptest! {
                     }
                 }
                 Step::Asks(cpu, gpus, further, zone, bears, last) => {
-                    let id = classes.join(&asks(cpu, gpus, further, zone, bears));
+                    let id = classes.join(&asks(cpu, gpus, further, zone, bears), &mut placed);
                     let class = classes.get(id).unwrap();
                     let none = BTreeSet::new();
-                    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy, barred: &none };
+                    let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy, barred: &none };
                     let last: BTreeSet<_> = last.and_then(|n| nodes.id(&format!("n{n}"))).into_iter().collect();
-                    let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &BTreeSet::new(), barred: &none };
+                    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &Verdict::default(), barred: &none };
                     let every = each_node(&query, &BTreeSet::new(), usize::MAX, snapshot);
                     let best = every.iter().find(|(_, id)| !last.contains(id)).or(every.first());
                     let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
                     for (users, finder) in &mut finders {
-                        let asks = Asks { id, class, users: *users, labels: None };
+                        let asks = Asks { id, class, users: *users, only: None };
                         prop_assert_eq!(finder.best(asks, &last, snapshot), truth.clone(), "{} users", users);
                     }
                     let mut table = NodeTable::default();
@@ -155,18 +156,16 @@ proptest! {
 
 #[test]
 fn however_many_classes_there_are_the_shortlists_are_bounded() {
-    let (mut nodes, mut ledger, anti_affinity, mut classes) =
-        (Nodes::default(), Ledger::new(), AntiAffinityIndex::default(), Classes::default());
+    let (mut nodes, mut ledger, mut placed, mut classes) = (Nodes::default(), Ledger::new(), PlacedPods::default(), Classes::default());
     let facts = node("n", &[("cpu", 1_000_000)]);
     ledger.node_upsert(&facts.name, facts.allocatable.clone());
     nodes.upsert(facts);
     let none = BTreeSet::new();
-    let snapshot =
-        Snapshot { nodes: &nodes, ledger: &ledger, anti_affinity: &anti_affinity, strategy: NodeStrategy::Spread, barred: &none };
     let mut finder = NodeFinder::default();
     for cpu in 1..=i64::try_from(MOST_LISTS + 5).unwrap() {
-        let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]));
-        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, labels: None };
+        let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]), &mut placed);
+        let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy: NodeStrategy::Spread, barred: &none };
+        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, only: None };
         assert!(finder.best(asks(1), &BTreeSet::new(), snapshot).is_ok(), "a pod that is alone in its class leaves nothing behind");
         assert!(finder.best(asks(2), &BTreeSet::new(), snapshot).is_ok());
     }

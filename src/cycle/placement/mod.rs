@@ -3,18 +3,17 @@
 //! ```text
 //!  Attempt ──▶ Placer ──▶ for each pod: node table ──▶ best node ──▶ Trial ──▶ all placed: commit
 //!  pods,        │          (filter, score)                            │        else: undone
-//!  how many     ╰ why not: Refusal                                    ╰ accounting, changed nodes, anti-affinity: one undo log
+//!  how many     ╰ why not: Refusal                                    ╰ accounting, changed nodes, pods on nodes: one undo log
 //! ```
 //!
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
-//! Reading order: [`placer`], [`trial`], [`filter`] (one file for each predicate), [`score`], [`nodes`], [`anti_affinity`], [`class`], and how
+//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`nodes`], [`class`], [`topology`], and how
 //! the best node is found fast: [`finder`], `node_table`.
 //!
 //! **Architecture invariant:** this module knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
 //! `cycle::cache` or above.
 
-pub mod anti_affinity;
 pub mod capacity;
 pub mod class;
 pub mod filter;
@@ -23,8 +22,11 @@ mod node_table;
 pub mod nodes;
 pub mod placer;
 pub mod score;
+mod search;
 pub mod snapshot;
+pub mod topology;
 pub mod trial;
+
 
 /// The strategy that chooses among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

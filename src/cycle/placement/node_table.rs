@@ -197,7 +197,11 @@ impl NodeTable {
                 Strategy::Pack => WHOLE.saturating_sub(fullness),
             };
             let better = worst.is_none_or(|worst| (wasted, cost) < worst);
-            if better && !not.contains(&entry.id) && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot)) {
+            if better
+                && !query.verdict.refuses(entry.id)
+                && !not.contains(&entry.id)
+                && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot))
+            {
                 let at = best.partition_point(|(score, _)| *score <= (wasted, cost));
                 best.insert(at, ((wasted, cost), entry.id));
                 best.truncate(most);

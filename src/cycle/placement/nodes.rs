@@ -14,6 +14,12 @@ use crate::api::NodeFacts;
 pub struct NodeId(u32);
 
 impl NodeId {
+    /// Returns the number of the first node.
+    #[cfg(test)]
+    pub(in crate::cycle) const fn first() -> Self {
+        Self(0)
+    }
+
     /// Returns the index of the node in a vector of all nodes.
     #[must_use]
     pub const fn index(self) -> usize {
@@ -32,6 +38,8 @@ pub struct Nodes {
     slots: Vec<Option<Arc<NodeFacts>>>,
     free: Vec<NodeId>,
     log: Vec<NodeId>,
+    /// How often the object of a node changed, came or went.
+    version: u64,
     /// The number of entries that were cut off at the beginning of the log.
     cut: u64,
 }
@@ -56,6 +64,7 @@ impl Nodes {
             return false;
         }
         *slot = Some(Arc::new(facts));
+        self.version = self.version.saturating_add(1);
         self.touch(id);
         true
     }
@@ -67,8 +76,15 @@ impl Nodes {
             *slot = None;
         }
         self.free.push(id);
+        self.version = self.version.saturating_add(1);
         self.touch(id);
         true
+    }
+
+    /// Returns a number that grows whenever the object of a node changes, comes or goes.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
     }
 
     /// Logs a change of the node that may make it take or refuse a pod.

@@ -12,7 +12,7 @@
 //!
 //! A pod without a node is skipped while the other pods are enough.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::accounting::{self, Accounting, Placement};
@@ -21,11 +21,15 @@ use crate::api::{PodFacts, Uid};
 use crate::cycle::explain::{Count, Refusal, Step, Tally};
 use crate::cycle::placement::Strategy;
 
-use super::anti_affinity::{AntiAffinityIndex, PodLabels};
-use super::class::{ClassId, Classes};
+use super::class::{Class, ClassId, Classes};
 use super::filter::{Query, lasting_refusal, refusal};
 use super::finder::{Asks, NodeFinder};
 use super::nodes::{NodeId, Nodes};
+use super::search;
+use super::topology::class_terms::ClassTerms;
+use super::topology::counting::counting;
+use super::topology::placed::PlacedPods;
+use super::topology::verdict::Verdict;
 use super::trial::{Savepoint, Trial};
 
 /// The state that the placer reads and changes.
@@ -35,8 +39,8 @@ pub struct State<'w> {
     pub accounting: &'w mut Accounting,
     /// The nodes.
     pub nodes: &'w mut Nodes,
-    /// The pods on nodes that keep others away.
-    pub anti_affinity: &'w mut AntiAffinityIndex,
+    /// The pods on the nodes.
+    pub placed: &'w mut PlacedPods,
     /// The scheduling classes.
     pub classes: &'w Classes,
     /// The node finder with its shortlists.
@@ -101,14 +105,16 @@ pub struct Placer<'w> {
     last: BTreeSet<NodeId>,
     barred: BTreeSet<String>,
     budget: u32,
+    /// The nodes to which the pods of one class are restricted for the moment.
+    only: Option<(ClassId, Vec<bool>)>,
 }
 
 impl<'w> Placer<'w> {
     /// Opens a trial. `last` are nodes to use only where no other fits; `budget` is the most pods to try in all attempts together.
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
-        let State { accounting, nodes, anti_affinity, classes, finder, barred } = state;
+        let State { accounting, nodes, placed, classes, finder, barred } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: Trial::new(accounting, nodes, anti_affinity), classes, finder, strategy, last, barred, budget }
+        Self { trial: Trial::new(accounting, nodes, placed), classes, finder, strategy, last, barred, budget, only: None }
     }
 
     /// Returns the trial, which has the placed pods and the pods that are set aside.
@@ -152,33 +158,117 @@ impl<'w> Placer<'w> {
     }
 
     fn place_as(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
-        self.budget = self.budget.saturating_sub(count(attempt.pods.len()).max(1));
+        let not = match self.place_in_order(attempt) {
+            Ok(places) => return Ok(places),
+            Err(not) => not,
+        };
+        if !matches!(*not.refusal, Refusal::Nodes { .. }) || !search::may_help(attempt.pods, self.classes) {
+            return Err(not);
+        }
+        let all = usize::try_from(attempt.needed).is_ok_and(|needed| needed >= attempt.pods.len());
+        let first = if all { 0 } else { usize::try_from(attempt.first).unwrap_or(usize::MAX) };
+        if let Some(places) = self.place_in_one_domain(attempt) {
+            return Ok(places);
+        }
+        let takers = self.takers(attempt.pods);
+        for order in search::others(attempt.pods, first, !all, &takers, self.strategy) {
+            if self.is_spent() {
+                break;
+            }
+            let usual = std::mem::replace(&mut self.strategy, order.strategy);
+            let placed = self.place_in_order(&Attempt { pods: &order.pods, ..*attempt });
+            self.strategy = usual;
+            if placed.is_ok() {
+                return placed;
+            }
+        }
+        Err(not)
+    }
+
+    /// Places pods that require each other beside them: in each domain that has room for all of them, the one with the least room first. The first pod alone
+    /// would choose a domain by its best node.
+    fn place_in_one_domain(&mut self, attempt: &Attempt<'_>) -> Option<Places> {
+        let first = attempt.pods.iter().filter_map(|pod| pod.class);
+        let id = first.into_iter().find(|id| self.classes.get(*id).is_some_and(|class| class.terms.affinity.is_some()))?;
+        let others = attempt.pods.iter().filter(|pod| pod.class != Some(id)).count();
+        let wanted = usize::try_from(attempt.needed).unwrap_or(usize::MAX).saturating_sub(others).max(1);
+        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
+        let domains = self.finder.domains_for(id, self.classes.get(id)?, wanted, snapshot);
+        for only in domains.into_iter().take(search::MOST_DOMAINS) {
+            if self.is_spent() {
+                break;
+            }
+            self.only = Some((id, only));
+            let placed = self.place_in_order(attempt);
+            self.only = None;
+            if let Ok(places) = placed {
+                return Some(places);
+            }
+        }
+        None
+    }
+
+    /// Returns how many nodes take each class of these pods; nothing where there are too many classes to ask.
+    fn takers(&mut self, pods: &[Pod<'_>]) -> BTreeMap<ClassId, usize> {
+        let classes: BTreeSet<ClassId> = pods.iter().filter_map(|pod| pod.class).collect();
+        if classes.len() > search::MOST_CLASSES {
+            return BTreeMap::new();
+        }
+        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
+        let of = |id: &ClassId| Some((*id, self.finder.takers(*id, self.classes.get(*id)?, snapshot)));
+        classes.iter().filter_map(of).collect()
+    }
+
+    /// Places the pods in their order. A pod that others may make room for by their coming (affinity, spread) is tried again after them.
+    fn place_in_order(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         let start = self.trial.savepoint();
         let mut places = Places::new();
         let mut refusal = None;
-        let mut refused: BTreeSet<ClassId> = BTreeSet::new();
-        for (index, pod) in attempt.pods.iter().enumerate() {
-            let placed = count(places.len());
-            if placed >= attempt.needed || attempt.is_lost(index, placed) {
-                break;
-            }
-            if self.is_refused(pod, &refused) {
-                continue;
-            }
-            match self.place_one(attempt, pod, placed) {
-                Ok(node) => places.push((pod.facts.uid.clone(), node)),
-                Err(missed) => {
+        let mut left: Vec<(usize, &Pod<'_>)> = attempt.pods.iter().enumerate().collect();
+        loop {
+            self.budget = self.budget.saturating_sub(count(left.len()).max(1));
+            let (before, mut again) = (places.len(), Vec::new());
+            let mut refused: BTreeSet<ClassId> = BTreeSet::new();
+            for (index, pod) in left {
+                let placed = count(places.len());
+                if placed >= attempt.needed || (again.is_empty() && attempt.is_lost(index, placed)) {
+                    break;
+                }
+                let missed = if pod.class.is_some_and(|class| refused.contains(&class)) {
+                    None
+                } else {
+                    match self.place_one(attempt, pod, placed) {
+                        Ok(node) => {
+                            places.push((pod.facts.uid.clone(), node));
+                            continue;
+                        }
+                        Err(missed) => Some(missed),
+                    }
+                };
+                if let Some(missed) = missed {
                     refused.extend(pod.class.filter(|_| missed.of_class));
                     refusal.get_or_insert(missed.refusal);
                 }
+                if self.may_take_later(pod) {
+                    again.push((index, pod));
+                }
             }
+            if again.is_empty() || places.len() == before || self.is_spent() || count(places.len()) >= attempt.needed {
+                break;
+            }
+            left = again;
         }
-        if count(places.len()) >= attempt.needed {
+        if count(places.len()) >= attempt.needed && attempt.has_first(&places) {
             return Ok(places);
         }
         self.trial.rollback_to(start);
         let too_few = || Box::new(Refusal::NotEnoughTasks { wanted: attempt.needed, there: count(places.len()), gated: 0 });
         Err(NotPlaced { refusal: refusal.unwrap_or_else(too_few), placed: places })
+    }
+
+    /// Returns whether the coming of other pods may open a node for the pod.
+    fn may_take_later(&self, pod: &Pod<'_>) -> bool {
+        pod.class.and_then(|id| self.classes.get(id)).is_some_and(|class| class.terms.counted().next().is_some())
     }
 
     /// Does the same as [`place`](Self::place), and undoes it. Returns the nodes of the pods.
@@ -196,11 +286,6 @@ impl<'w> Placer<'w> {
     /// Keeps all placements, and returns them.
     pub fn commit(self) -> Vec<Placement> {
         self.trial.commit()
-    }
-
-    /// Returns whether a pod of the same class was refused already, and anti-affinity does not tell the two pods apart.
-    fn is_refused(&self, pod: &Pod<'_>, refused: &BTreeSet<ClassId>) -> bool {
-        pod.class.is_some_and(|class| refused.contains(&class)) && self.trial.labels_that_matter(pod.facts).is_none()
     }
 
     fn place_one(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, placed: u32) -> Result<Arc<str>, Missed> {
@@ -222,20 +307,36 @@ impl<'w> Placer<'w> {
         let class = pod.class.and_then(|id| Some((id, self.classes.get(id)?)));
         // A pod that waits has a class.
         let Some((id, class)) = class else { return Err(Arc::default()) };
-        let asks = Asks { id, class, users: self.classes.users_of(id), labels: self.trial.labels_that_matter(pod.facts) };
+        let asks = Asks {
+            id,
+            class,
+            users: self.classes.users_of(id),
+            only: self.only.as_ref().filter(|(of, _)| *of == id).map(|(_, only)| only.as_slice()),
+        };
         self.finder.best(asks, &self.last, self.trial.snapshot(self.strategy, &self.barred))
     }
 
     /// Returns the node with this name if it takes the pod, or why it refuses the pod.
-    fn fixed_node(&self, pod: &PodFacts, name: &str) -> Result<NodeId, Arc<Tally>> {
+    fn fixed_node(&mut self, pod: &PodFacts, name: &str) -> Result<NodeId, Arc<Tally>> {
+        let verdict = self.verdict_on(pod);
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let Some((id, node)) = snapshot.nodes.id(name).and_then(|id| Some((id, snapshot.node(id)?))) else { return Err(Arc::default()) };
-        let labels: Option<PodLabels> = self.trial.labels_that_matter(pod);
-        let forbidden = labels.map(|labels| snapshot.anti_affinity.forbidden(&labels, snapshot.nodes)).unwrap_or_default();
-        let query = Query { request: &pod.request, constraints: &pod.constraints, forbidden: &forbidden, barred: &self.barred };
+        let query = Query { request: &pod.request, constraints: &pod.constraints, verdict: &verdict, barred: &self.barred };
         let Some(no) = refusal(&query, &node) else { return Ok(id) };
         let reasons = [(no.reason, Count { nodes: 1, asked: no.asked, most_free: no.free })].into();
         Err(Arc::new(Tally { nodes: 1, reasons }))
+    }
+
+    /// Works out which nodes refuse a pod without a class for the sake of other pods.
+    fn verdict_on(&mut self, pod: &PodFacts) -> Verdict {
+        let placed = self.trial.placed();
+        let Some(set) = placed.set_of(&pod.uid) else { return Verdict::default() };
+        let terms = ClassTerms::join(&pod.terms, set, placed);
+        let class = Class { request: pod.request.clone(), constraints: pod.constraints.clone(), terms };
+        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
+        let verdict = self.finder.verdict(&class.terms, &counting(&class, snapshot.nodes), snapshot);
+        class.terms.leave(self.trial.placed());
+        verdict
     }
 
     /// Returns whether the node could take pods with these constraints if no other pod were there.
@@ -248,6 +349,13 @@ impl<'w> Placer<'w> {
 }
 
 impl Attempt<'_> {
+    /// Returns whether all first pods have nodes.
+    fn has_first(&self, places: &Places) -> bool {
+        let mut first = self.pods.iter().take(usize::try_from(self.first).unwrap_or(usize::MAX));
+        // Most often all pods are needed.
+        places.len() >= self.pods.len() || first.all(|pod| places.iter().any(|(uid, _)| *uid == pod.facts.uid))
+    }
+
     /// Returns whether the attempt cannot succeed any more, after the first `tried` pods were tried and `placed` of them have a node.
     fn is_lost(&self, tried: usize, placed: u32) -> bool {
         let left = count(self.pods.len().saturating_sub(tried));

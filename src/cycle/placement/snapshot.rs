@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::accounting::{Ledger, NodeView};
 use crate::cycle::placement::Strategy;
 
-use super::anti_affinity::AntiAffinityIndex;
 use super::filter::NodeState;
 use super::nodes::{NodeId, Nodes};
+use super::topology::placed::PlacedPods;
 
 /// The nodes, what is used on them and which pods keep others away, with everything that an open trial changed.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +16,8 @@ pub struct Snapshot<'a> {
     pub nodes: &'a Nodes,
     /// What is used on them.
     pub ledger: &'a Ledger,
-    /// The pods on nodes that keep others away.
-    pub anti_affinity: &'a AntiAffinityIndex,
+    /// The pods on them.
+    pub placed: &'a PlacedPods,
     /// The strategy by which the best node is chosen.
     pub strategy: Strategy,
     /// The node groups that are labelled for other queues than that of the pods.
@@ -29,7 +29,7 @@ impl<'a> Snapshot<'a> {
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<NodeState<'a>> {
         let facts = self.nodes.get(id)?;
-        Some(NodeState { facts, accounting: self.accounting(id)? })
+        Some(NodeState { id, facts, accounting: self.accounting(id)? })
     }
 
     /// Returns the accounting of one node: what it offers and what is used on it; none if there is no such node.

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | accounting: nodes, queues, reservations | [`place`](Trial::place), [`release_reservation`](Trial::release_reservation) | the accounting's own trial |
 //! | the log of changed nodes | `place` | the node is logged once more, because it changed back |
-//! | anti-affinity terms of placed pods | `place` | the pod's terms are removed |
+//! | the pods on each node, for affinity and spread | `place` | the pod is taken from its node |
 //!
 //! **To add a kind of state** (topology counts, host ports, volumes):
 //!
@@ -29,9 +29,9 @@ use crate::accounting::{self, Accounting, Placement};
 use crate::api::{PodFacts, Uid};
 use crate::cycle::placement::Strategy;
 
-use super::anti_affinity::{self, AntiAffinityIndex, PodLabels};
 use super::nodes::{NodeId, Nodes};
 use super::snapshot::Snapshot;
+use super::topology::placed::PlacedPods;
 
 /// Changes to the cluster that are kept all together or not at all.
 #[must_use = "a trial that is dropped is undone"]
@@ -39,11 +39,11 @@ use super::snapshot::Snapshot;
 pub struct Trial<'w> {
     accounting: accounting::Trial<'w>,
     nodes: &'w mut Nodes,
-    anti_affinity: &'w mut AntiAffinityIndex,
+    placed: &'w mut PlacedPods,
     /// How to undo what was done, in the order in which it was done.
     log: Vec<Undo>,
-    /// The pods that are set aside.
-    aside: BTreeMap<Uid, Aside>,
+    /// The pods that are set aside, each with the node on which it counts.
+    aside: BTreeMap<Uid, Option<Arc<str>>>,
 }
 
 /// The undo of one change.
@@ -53,14 +53,8 @@ enum Undo {
     Accounting(accounting::Savepoint),
     /// The node changes back.
     Node(NodeId),
-    /// The pod keeps no other pod away any more.
-    AntiAffinity(Uid),
-}
-
-/// The data of a pod that is set aside, without the part of the accounting.
-#[derive(Debug)]
-struct Aside {
-    anti_affinity: Option<anti_affinity::Entry>,
+    /// The pod is on no node any more.
+    Placed(Uid),
 }
 
 /// A point in a trial to go back to.
@@ -69,8 +63,8 @@ pub struct Savepoint(usize);
 
 impl<'w> Trial<'w> {
     /// Opens a trial over this state.
-    pub fn new(accounting: &'w mut Accounting, nodes: &'w mut Nodes, anti_affinity: &'w mut AntiAffinityIndex) -> Self {
-        Self { accounting: accounting.trial(), nodes, anti_affinity, log: Vec::new(), aside: BTreeMap::new() }
+    pub fn new(accounting: &'w mut Accounting, nodes: &'w mut Nodes, placed: &'w mut PlacedPods) -> Self {
+        Self { accounting: accounting.trial(), nodes, placed, log: Vec::new(), aside: BTreeMap::new() }
     }
 
     /// The accounting with everything that the trial changed.
@@ -88,19 +82,18 @@ impl<'w> Trial<'w> {
     /// Returns the snapshot for predicates and scores, with everything that the trial changed.
     #[must_use]
     pub fn snapshot<'a>(&'a self, strategy: Strategy, barred: &'a BTreeSet<String>) -> Snapshot<'a> {
-        Snapshot { nodes: self.nodes, ledger: self.accounting().ledger(), anti_affinity: self.anti_affinity, strategy, barred }
+        Snapshot { nodes: self.nodes, ledger: self.accounting().ledger(), placed: self.placed, strategy, barred }
     }
 
-    /// The pod's labels where a pod on a node could keep it away for them; none where no pod has anti-affinity terms.
-    #[must_use]
-    pub fn labels_that_matter(&self, pod: &PodFacts) -> Option<PodLabels> {
-        (!self.anti_affinity.is_empty()).then(|| PodLabels::of(pod))
+    /// The pods on the nodes, to join selectors.
+    pub(super) const fn placed(&mut self) -> &mut PlacedPods {
+        self.placed
     }
 
     /// Returns whether the pod has anti-affinity terms that keep other pods away, also while it is set aside.
     #[must_use]
     pub fn keeps_others_away(&self, uid: &Uid) -> bool {
-        self.anti_affinity.contains(uid) || self.aside.get(uid).is_some_and(|aside| aside.anti_affinity.is_some())
+        self.placed.keeps_others_away(uid)
     }
 
     /// Places a pod on a node, if that fits there and in the queue at every level. The caller checks the predicates.
@@ -115,10 +108,8 @@ impl<'w> Trial<'w> {
         self.log.push(Undo::Accounting(before));
         self.nodes.touch(node);
         self.log.push(Undo::Node(node));
-        if !pod.anti_affinity.is_empty() {
-            self.anti_affinity.set(pod, Some(&name));
-            self.log.push(Undo::AntiAffinity(pod.uid.clone()));
-        }
+        self.placed.put(&pod.uid, &name);
+        self.log.push(Undo::Placed(pod.uid.clone()));
         Ok(name)
     }
 
@@ -134,23 +125,21 @@ impl<'w> Trial<'w> {
         let node = self.node_of(uid);
         if self.accounting.set_aside(uid) {
             node.into_iter().for_each(|node| self.nodes.touch(node));
-            self.aside.insert(uid.clone(), Aside { anti_affinity: self.anti_affinity.take(uid) });
+            self.aside.insert(uid.clone(), self.placed.take(uid));
         }
     }
 
     /// Puts a pod back that was set aside, whether or not it fits.
     pub fn put_back(&mut self, uid: &Uid) {
-        if let Some(aside) = self.aside.remove(uid) {
-            self.restore(uid, aside);
+        if let Some(counted) = self.aside.remove(uid) {
+            self.restore(uid, counted.as_deref());
         }
     }
 
-    fn restore(&mut self, uid: &Uid, aside: Aside) {
+    fn restore(&mut self, uid: &Uid, counted: Option<&str>) {
         self.accounting.put_back(uid);
         self.node_of(uid).into_iter().for_each(|node| self.nodes.touch(node));
-        if let Some(entry) = aside.anti_affinity {
-            self.anti_affinity.restore(uid, entry);
-        }
+        counted.into_iter().for_each(|node| self.placed.put(uid, node));
     }
 
     fn node_of(&self, uid: &Uid) -> Option<NodeId> {
@@ -158,8 +147,8 @@ impl<'w> Trial<'w> {
     }
 
     fn put_all_back(&mut self) {
-        while let Some((uid, aside)) = self.aside.pop_first() {
-            self.restore(&uid, aside);
+        while let Some((uid, counted)) = self.aside.pop_first() {
+            self.restore(&uid, counted.as_deref());
         }
     }
 
@@ -181,7 +170,7 @@ impl<'w> Trial<'w> {
         match undo {
             Undo::Accounting(before) => self.accounting.rollback_to(before),
             Undo::Node(node) => self.nodes.touch(node),
-            Undo::AntiAffinity(uid) => self.anti_affinity.remove(&uid),
+            Undo::Placed(uid) => _ = self.placed.take(&uid),
         }
     }
 

@@ -120,8 +120,8 @@ fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members:
     let queue = group.and_then(|group| group.facts.as_ref()).map(|facts| facts.queue.clone()).unwrap_or_default();
     let reservation = group.and_then(|group| group.admission.reservation.clone());
     let (preemptable, barred) = (cache.may_borrow(key), cache.barred_groups(&queue));
-    let Cache { accounting, nodes, anti_affinity, classes, finder, pods, .. } = cache;
-    let state = State { accounting, nodes, anti_affinity, classes, finder, barred };
+    let Cache { accounting, nodes, on_nodes, classes, finder, pods, .. } = cache;
+    let state = State { accounting, nodes, placed: on_nodes, classes, finder, barred };
     let mut placer = Placer::new(state, policy.placement, &BTreeSet::new(), u32::MAX);
     let kept = nominations.kept_for(key).iter().map(|place| &place.uid);
     aside.iter().chain(kept).for_each(|uid| placer.trial().set_aside(uid));

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cycle::cache::Wake;
+use crate::cycle::placement::topology::selection::SelectorId;
 
 /// The order in which changes and refusals happened. A refusal answers all changes with a smaller number.
 pub(in crate::cycle) type Sequence = u64;
@@ -17,8 +18,12 @@ pub(super) struct Changes {
     last: Sequence,
     /// By node: its last change.
     pub(super) nodes: BTreeMap<Arc<str>, Sequence>,
-    /// The last change of any anti-affinity.
-    pub(super) anti_affinity: Option<Sequence>,
+    /// By selector: when a pod that it matches last came to a node.
+    pub(super) came: BTreeMap<SelectorId, Sequence>,
+    /// By selector: when a pod that it matches last left its node.
+    pub(super) left: BTreeMap<SelectorId, Sequence>,
+    /// The last change of the topology domains.
+    pub(super) domains: Option<Sequence>,
     pub(super) queues: BTreeSet<Arc<str>>,
     pub(super) everything: bool,
 }
@@ -34,14 +39,16 @@ impl Changes {
             }
             _ if self.everything => {}
             Wake::Node(name) => _ = self.nodes.insert(name, number),
-            Wake::AntiAffinity => self.anti_affinity = Some(number),
+            Wake::PodCame(selectors) => self.came.extend(selectors.into_iter().map(|selector| (selector, number))),
+            Wake::PodLeft(selectors) => self.left.extend(selectors.into_iter().map(|selector| (selector, number))),
+            Wake::Domains => self.domains = Some(number),
             Wake::Quota(name) => _ = self.queues.insert(name),
         }
     }
 
     /// Returns how many names are remembered.
     pub(super) fn len(&self) -> usize {
-        self.nodes.len().saturating_add(self.queues.len())
+        [self.queues.len(), self.came.len(), self.left.len()].into_iter().fold(self.nodes.len(), usize::saturating_add)
     }
 
     /// Returns a number that is larger than those of all changes so far.
@@ -52,13 +59,20 @@ impl Changes {
 
     /// Whether a cycle has something to answer.
     pub(super) fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.anti_affinity.is_none() && self.queues.is_empty() && !self.everything
+        !self.has_places() && self.queues.is_empty() && !self.everything
     }
 
-    /// The changes of nodes are answered.
+    /// Whether nodes may take pods that they refused before.
+    pub(super) fn has_places(&self) -> bool {
+        !self.nodes.is_empty() || !self.came.is_empty() || !self.left.is_empty() || self.domains.is_some()
+    }
+
+    /// The changes of nodes and of the pods on them are answered.
     pub(super) fn nodes_answered(&mut self) {
         self.nodes.clear();
-        self.anti_affinity = None;
+        self.came.clear();
+        self.left.clear();
+        self.domains = None;
     }
 
     /// All changes are answered, because every PodGroup is tried.

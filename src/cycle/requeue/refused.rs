@@ -27,8 +27,11 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
     let classes: BTreeSet<_> = waiting().filter_map(|member| member.class).collect();
     let preemptable: BTreeSet<bool> = waiting().map(|member| member.facts.preemptable && facts.preemptable).collect();
     // A place that is kept for the PodGroup tells it apart from others like it.
-    let apart = group.admission.keeps_places || !cache.anti_affinity.is_empty();
-    let alike = if classes.len() > 1 || preemptable.len() > 1 || apart { None } else { classes.first().zip(preemptable.first()) };
+    let alike = if classes.len() > 1 || preemptable.len() > 1 || group.admission.keeps_places {
+        None
+    } else {
+        classes.first().zip(preemptable.first())
+    };
     let queue: Arc<str> = Arc::from(facts.queue.as_str());
     match refusal.cause() {
         Refusal::Nodes { needed, .. } => {
@@ -39,9 +42,7 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
             Blocker::Nodes(line, cache.rank(group, facts))
         }
         // A PodGroup without a waiting member asks for its minimum alone.
-        Refusal::Ceiling(ceiling) if alike.is_some() || classes.is_empty() && cache.anti_affinity.is_empty() => {
-            Blocker::Quota(lacking(queue, ceiling))
-        }
+        Refusal::Ceiling(ceiling) if alike.is_some() || classes.is_empty() => Blocker::Quota(lacking(queue, ceiling)),
         // Of members that differ, some may fit where others do not. Without a failure, the accounting changed between the answer of a node and the placement.
         Refusal::Ceiling(_) | Refusal::Backoff { failures: 0, .. } => Blocker::Members(classes),
         // A limit of a queue is a change of everything; the others are about the PodGroup itself, or a time.

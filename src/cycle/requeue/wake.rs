@@ -5,7 +5,9 @@
 //! | change | PodGroups that are tried |
 //! |---|---|
 //! | a node has more room, or takes other pods | those with a member that the node takes now, as many as there is room for |
-//! | anti-affinity ended | those that lack nodes, as many as there is room for |
+//! | a pod came to a node | those with a member whose affinity or spread counts it |
+//! | a pod left its node | the same, and those with a member that it kept away |
+//! | the topology domains changed | those with a member that other pods matter to |
 //! | a queue has more left | those that it, or a queue above it, refused, where the resource that was refused fits now |
 //! | any of these | of the PodGroups with members that differ: those with a member that a changed node takes, and all where a queue has more left |
 //! | everything | all |
@@ -14,9 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::GroupKey;
 use crate::cycle::cache::Cache;
+use crate::cycle::placement::capacity::pods_now;
 use crate::cycle::placement::class::{Class, ClassId};
 use crate::cycle::placement::filter::{NodeState, Query, refusal};
-use crate::resources::{Amount, ResourceName, Resources};
+use crate::cycle::placement::topology::selection::SelectorId;
+use crate::cycle::placement::topology::verdict::Verdict;
+use crate::resources::Resources;
 
 use super::changes::{Changes, Sequence};
 use super::parked::{Blocker, Line, LineKey, Parked};
@@ -37,7 +42,7 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BT
             woken.extend(refused.filter(|key| quota_may_fit(parked, key, cache)).cloned());
         }
     }
-    if changes.nodes.is_empty() && changes.anti_affinity.is_none() {
+    if !changes.has_places() {
         return woken;
     }
     let mut comparison = Comparison { changes, cache, left: MOST_COMPARISONS, newest: BTreeMap::new() };
@@ -89,9 +94,7 @@ impl<'a> Comparison<'a> {
             return;
         }
         let (members, all) = (usize::try_from(at.members).unwrap_or(usize::MAX), line.ranks.len());
-        // A line that formed before any pod had anti-affinity terms: these may tell its PodGroups apart.
-        let apart = !self.cache.anti_affinity.is_empty();
-        let room = if apart { all } else { self.room(at.class, all.saturating_mul(members)).checked_div(members).unwrap_or(all) };
+        let room = self.room(at.class, all.saturating_mul(members)).checked_div(members).unwrap_or(all);
         helped.extend(line.ranks.iter().take(room).map(|rank| rank.key.clone()));
     }
 
@@ -107,9 +110,22 @@ impl<'a> Comparison<'a> {
             }
             _ => of_nodes.map(|(_, at)| *at).max(),
         };
-        let newest = newest.max(self.changes.anti_affinity);
+        let newest = newest.max(self.newest_of_pods(class));
         self.newest.insert(class, newest);
         newest
+    }
+
+    /// Returns the number of the newest change of other pods or of the topology domains that may help pods of the class.
+    fn newest_of_pods(&self, class: ClassId) -> Option<Sequence> {
+        let Changes { came, left, domains, .. } = self.changes;
+        let Some(class) = self.cache.classes.get(class) else { return came.values().chain(left.values()).copied().max().max(*domains) };
+        if class.terms.is_empty() {
+            return None;
+        }
+        let either = |selector: SelectorId| came.get(&selector).max(left.get(&selector)).copied();
+        let counted = class.terms.counted().filter_map(either);
+        let kept_away = class.terms.keeping_away().filter_map(|selector| left.get(&selector).copied());
+        counted.chain(kept_away).max().max(*domains)
     }
 
     /// Returns how many pods of the class the nodes take now, other members of the same PodGroups left out of account; at most `wanted`.
@@ -140,15 +156,11 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Returns how many more pods of the class fit on the node, if anti-affinity keeps none away.
+/// Returns how many more pods of the class fit on the node, if no other pods matter.
 fn pods_on(class: &Class, node: &NodeState<'_>) -> usize {
-    let query = Query { request: &class.request, constraints: &class.constraints, forbidden: &BTreeSet::new(), barred: &BTreeSet::new() };
+    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &Verdict::default(), barred: &BTreeSet::new() };
     if refusal(&query, node).is_some() {
         return 0;
     }
-    let times = |(dimension, asked): (&ResourceName, Amount)| {
-        let free = node.accounting.allocatable.get(dimension).minus(node.accounting.used.get(dimension)).nanos();
-        free.checked_div(asked.nanos()).map(|times| usize::try_from(times).unwrap_or(usize::MAX))
-    };
-    class.request.iter().filter_map(times).min().unwrap_or(usize::MAX).max(1)
+    pods_now(&class.request, node.accounting).max(1)
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::SchedulingState;
-use crate::api::podgroup::Selector;
+use crate::api::label_selector::LabelSelector;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
 use crate::cycle::cache::{Group, Member, State};
 use crate::cycle::plan::{Bind, Eviction, Plan};
@@ -117,8 +117,8 @@ fn zoned(at: u8, zone: u8, cpu: i64) -> crate::api::NodeFacts {
 }
 
 /// Keeps pods labelled `app: x` away from the zone.
-fn apart() -> crate::api::pod::PodAffinityTerm {
-    serde_json::from_value(serde_json::json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}})).unwrap()
+fn apart() -> Arc<crate::api::pod_terms::PodTerms> {
+    crate::cycle::testing::keeps_away("ns", ("app", "x"), "zone")
 }
 
 struct Play {
@@ -174,7 +174,7 @@ impl Play {
                 let mut facts = self.pod(&format!("g{}", group % 6), cpu, 0);
                 if keeps {
                     facts.labels.insert("app".to_owned(), "x".to_owned());
-                    facts.anti_affinity = vec![apart()];
+                    facts.terms = apart();
                 } else {
                     facts.constraints.node_selector.insert("zone".to_owned(), format!("z{zone}"));
                 }
@@ -244,13 +244,12 @@ impl Play {
             }
             Step::NodeGone(at) => self.state.delete_node(&format!("n{}", at % 3)),
             Step::Budget(at, allowed, frees_unready) => {
-                let selector = Selector { match_labels: Some([("app".to_owned(), "x".to_owned())].into()), match_expressions: None };
                 let key = BudgetKey::new("ns", &format!("b{at}"));
                 if allowed == 2 {
                     self.budgets.remove(&key);
                     self.state.delete_budget(&key);
                 } else {
-                    let facts = BudgetFacts { key: key.clone(), selector: Some(selector), allowed, frees_unready };
+                    let facts = BudgetFacts { key: key.clone(), selector: LabelSelector::label("app", "x"), allowed, frees_unready };
                     self.budgets.insert(key, facts.clone());
                     self.state.apply_budget(facts);
                 }

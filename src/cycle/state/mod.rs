@@ -13,7 +13,7 @@ mod keep;
 mod nominate;
 mod standby;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,6 +116,18 @@ impl SchedulingState {
     /// Removes a node. Its pods stay charged to its name.
     pub fn delete_node(&mut self, name: &str) {
         self.cache.delete_node(name);
+        self.follow();
+    }
+
+    /// Records the labels of a namespace.
+    pub fn apply_namespace(&mut self, name: &str, labels: BTreeMap<String, String>) {
+        self.cache.set_namespace(name, Some(labels));
+        self.follow();
+    }
+
+    /// Removes a namespace.
+    pub fn delete_namespace(&mut self, name: &str) {
+        self.cache.set_namespace(name, None);
         self.follow();
     }
 

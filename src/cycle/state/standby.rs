@@ -75,7 +75,7 @@ mod tests {
         let limit = COLLECTED + 10;
         let names = state.requeue.names();
         assert!(names <= limit, "{names} names of nodes and queues");
-        assert!(!state.cache.classes.tidy(), "unused classes are left");
+        assert!(!state.cache.classes.tidy(&mut state.cache.on_nodes), "unused classes are left");
         let dirty = state.take_dirty();
         assert!(dirty.pods.len() <= limit && dirty.queues.len() <= limit, "{} pods, {} queues", dirty.pods.len(), dirty.queues.len());
         let candidates = state.take_candidates(Duration::ZERO);

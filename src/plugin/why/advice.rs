@@ -38,6 +38,7 @@ impl<'a> Refused<'a> {
             Code::InvalidField => format!("correct the value that cannot be read{}", self.detail()),
             Code::NoNodes => "there must be nodes".to_owned(),
             Code::NodeAffinity => "label nodes so that they match the pods' required node affinity, or change the affinity".to_owned(),
+            Code::NodeFeatures => "nodes must have a kubelet that declares the feature that the pods need".to_owned(),
             Code::NodeSelector => "label nodes as the pods' nodeSelector says, or change the nodeSelector".to_owned(),
             Code::NonPreemptableOverEntitlement => self.of_entitlement(),
             Code::NotEnoughPods => {
@@ -46,6 +47,11 @@ impl<'a> Refused<'a> {
             }
             Code::NotEnoughPodsOfTask => self.of_task(),
             Code::NotTried => "nothing: the scheduler tries it in its next cycle".to_owned(),
+            Code::HostPorts => "wait for the pods with the same host port to end, ask for another port, or add nodes".to_owned(),
+            Code::PodAffinity => "the pods that the affinity requires must run first, where this pod fits beside them".to_owned(),
+            Code::TopologySpread => {
+                "the topology domains with fewer pods need room for one more, or maxSkew be larger, or the domains be more".to_owned()
+            }
             Code::PodAntiAffinity => "wait for the pods with a conflicting anti-affinity to end, or add nodes".to_owned(),
             Code::PodGroupNotFound => {
                 let name = self.explanation.and_then(|all| all.pod_group.as_deref()).map(|name| format!(" {name}")).unwrap_or_default();

@@ -84,13 +84,17 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
         Code::QueueNotFound | Code::QueueInvalid | Code::QueueNotLeaf => known.fault.is_some(),
         Code::QueueClosed => known.levels.iter().any(|level| level.closed_by.is_some()),
         Code::Cordoned
+        | Code::HostPorts
         | Code::InsufficientResources
         | Code::NoNodes
         | Code::NodeAffinity
+        | Code::NodeFeatures
         | Code::NodeGroup
         | Code::NodeSelector
+        | Code::PodAffinity
         | Code::PodAntiAffinity
-        | Code::Taints => matches!(known.places, Some(Places::TooFew { .. })),
+        | Code::Taints
+        | Code::TopologySpread => matches!(known.places, Some(Places::TooFew { .. })),
         Code::BehindInFifoQueue
         | Code::BindBackoff
         | Code::BindUnanswered
@@ -189,7 +193,26 @@ fn of_reason(reason: &Reason, count: Count, nodes: &[NodeFacts]) -> String {
         }
         Reason::NodeSelector => format!("give {} the labels of the pods' nodeSelector", nodes_of(count)),
         Reason::NodeAffinity => format!("make {} match the pods' required node affinity", nodes_of(count)),
-        Reason::AntiAffinity { topology_key } => {
+        Reason::DeclaredFeature { feature } => format!("the kubelets of {} must declare the feature {feature}", nodes_of(count)),
+        Reason::HostPorts => {
+            format!("a pod with the same host port must leave one of {}, or the pods ask for another port", nodes_of(count))
+        }
+        Reason::TopologySpreadLabel { topology_key } => {
+            format!("label {} with {topology_key}, if they shall count for the spread", nodes_of(count))
+        }
+        Reason::TopologySpread { topology_key } => {
+            format!(
+                "the domains ({topology_key}) of {} have maxSkew pods more than the least: another domain needs room first",
+                nodes_of(count)
+            )
+        }
+        Reason::PodAffinity { topology_key } => {
+            format!("a pod that the affinity requires must run in the domains ({topology_key}) of {}", nodes_of(count))
+        }
+        Reason::PodAntiAffinity { topology_key } => {
+            format!("wait for the pods that the pod's anti-affinity selects to leave {} ({topology_key})", nodes_of(count))
+        }
+        Reason::ExistingAntiAffinity { topology_key } => {
             format!("wait for the pods that keep others away from {} ({topology_key})", nodes_of(count))
         }
     }

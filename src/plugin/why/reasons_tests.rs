@@ -7,13 +7,15 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{Facts, Report};
 use crate::accounting::{Bound, Ceiling, QueueFault, Why as Fault};
+use crate::api::label_selector::LabelSelector;
 use crate::api::node::Taint;
+use crate::api::pod_terms::{HostPort, PodSelector, PodTerms, SpreadConstraint};
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::queue::NodeGroupAffinity;
 use crate::api::unsupported::Unsupported;
 use crate::api::{self, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts};
 use crate::cycle::explain::{Code, Explanation, Lack, Reason, Refusal, Step, Tally};
-use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::cycle::testing::{group, keeps_away, node, pod, queue, running};
 use crate::plugin::answers::WaitingAnswer;
 use crate::plugin::queues::Queues;
 use crate::resources::Amount;
@@ -152,11 +154,50 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             "required node affinity",
         ),
         (
+            "HostPorts",
+            Case::of_nodes(Some(Reason::HostPorts), |case| {
+                let port = || HostPort { port: 80, protocol: "TCP".into(), address: None };
+                let terms = Arc::new(PodTerms { host_ports: [port()].into(), ..PodTerms::default() });
+                case.pods[0].terms = Arc::clone(&terms);
+                case.pods.push(PodFacts { terms, ..running(pod("ns", "x", "other", &[]), "n1") });
+            }),
+            "same host port",
+        ),
+        (
+            "NodeFeatures",
+            Case::of_nodes(Some(Reason::DeclaredFeature { feature: "F" }), |case| _ = case.pods[0].constraints.node_features.insert("F")),
+            "declare the feature",
+        ),
+        (
+            "PodAffinity",
+            Case::of_nodes(Some(Reason::PodAffinity { topology_key: "zone".into() }), |case| {
+                let anti = keeps_away("ns", ("app", "none"), "zone");
+                case.pods[0].terms = Arc::new(PodTerms { affinity: anti.anti_affinity.clone(), ..PodTerms::default() });
+            }),
+            "affinity requires",
+        ),
+        (
+            "TopologySpread",
+            Case::of_nodes(Some(Reason::TopologySpreadLabel { topology_key: "zone".into() }), |case| {
+                let spread = SpreadConstraint {
+                    pods: PodSelector::default(),
+                    topology_key: "zone".into(),
+                    max_skew: 1,
+                    min_domains: 1,
+                    honors_node_affinity: true,
+                    honors_taints: false,
+                };
+                case.pods[0].terms = Arc::new(PodTerms { spread: vec![spread], ..PodTerms::default() });
+            }),
+            "with zone",
+        ),
+        (
             "PodAntiAffinity",
-            Case::of_nodes(Some(Reason::AntiAffinity { topology_key: "zone".into() }), |case| {
+            Case::of_nodes(Some(Reason::ExistingAntiAffinity { topology_key: "zone".into() }), |case| {
                 case.nodes[0].labels = [("zone".to_owned(), "z".to_owned())].into();
-                let term = serde_json::from_value(serde_json::json!({ "labelSelector": {}, "topologyKey": "zone" })).unwrap();
-                case.pods.push(PodFacts { anti_affinity: vec![term], ..running(pod("ns", "x", "other", &[]), "n1") });
+                let mut terms = PodTerms::clone(&keeps_away("ns", ("", ""), "zone"));
+                terms.anti_affinity[0].pods.labels = LabelSelector::everything();
+                case.pods.push(PodFacts { terms: Arc::new(terms), ..running(pod("ns", "x", "other", &[]), "n1") });
             }),
             "(zone)",
         ),
@@ -242,8 +283,8 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         (
             "UnsupportedField",
             Case {
-                pods: vec![PodFacts { unsupported: vec![Unsupported::HostPort], ..member() }],
-                ..Case::said(Refusal::Unsupported(vec![Unsupported::HostPort]))
+                pods: vec![PodFacts { unsupported: vec![Unsupported::Volume], ..member() }],
+                ..Case::said(Refusal::Unsupported(vec![Unsupported::Volume]))
             },
             "cannot be honoured: 1",
         ),

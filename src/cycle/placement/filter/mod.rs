@@ -7,16 +7,18 @@
 //! predicate that depends on the pods that are placed ([`Basis::Pods`]) needs more than its line: the state that it reads is a kind of state of the
 //! [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
 //!
-//! The predicates are evaluated in the order of the table, cheap and lasting reasons first. Only the first refusal is counted.
-//! What reaches further than one node (anti-affinity of pods on other nodes) is worked out before, into [`Query`].
+//! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler. Only the first refusal is counted.
+//! What reaches further than one node (affinity, anti-affinity and spread) is worked out before, into the [`Verdict`] of the [`Query`].
 //!
 //! Most predicates cannot refuse most nodes: a node without taints refuses no pod for its taints. Each predicate says so itself
 //! ([`Predicate::concerns_node`], [`Predicate::concerns_pod`]), and the node table asks only those that could refuse ([`Concerns`]).
 
-mod anti_affinity;
+mod declared_features;
+mod host_ports;
 mod node_affinity;
 mod node_group;
 mod node_selector;
+mod other_pods;
 mod resources;
 mod taints;
 mod unschedulable;
@@ -29,6 +31,9 @@ use crate::api::pod_facts::Constraints;
 use crate::cycle::explain::Reason;
 use crate::resources::{Amount, Resources};
 
+use super::nodes::NodeId;
+use super::topology::verdict::Verdict;
+
 /// The requirements of a pod on a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
@@ -36,8 +41,8 @@ pub struct Query<'a> {
     pub request: &'a Resources,
     /// The constraints of the pod on its node.
     pub constraints: &'a Constraints,
-    /// The labels (key, value) of nodes from which the anti-affinity of a placed pod keeps the pod away.
-    pub forbidden: &'a BTreeSet<(String, String)>,
+    /// The nodes that refuse the pod for the sake of other pods.
+    pub verdict: &'a Verdict,
     /// The node groups of other queues.
     pub barred: &'a BTreeSet<String>,
 }
@@ -45,6 +50,8 @@ pub struct Query<'a> {
 /// One node, as it is at this moment.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeState<'a> {
+    /// The number of the node.
+    pub id: NodeId,
     /// The facts of the Node object.
     pub facts: &'a NodeFacts,
     /// The resources that the node offers, and their use.
@@ -101,14 +108,16 @@ trait Predicate: Sync {
 }
 
 /// All predicates, in the order in which they are evaluated.
-const PREDICATES: [&dyn Predicate; 7] = [
+const PREDICATES: [&dyn Predicate; 9] = [
     &unschedulable::Unschedulable,
     &taints::Taints,
     &node_group::NodeGroup,
     &node_selector::NodeSelector,
     &node_affinity::NodeAffinity,
-    &anti_affinity::AntiAffinity,
+    &host_ports::HostPorts,
     &resources::Resources,
+    &other_pods::OtherPods,
+    &declared_features::DeclaredFeatures,
 ];
 
 /// Why the node does not take the pod; none where it does.
@@ -120,8 +129,20 @@ pub fn refusal(query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
 /// Returns why the node would not take the pod even without any placed pod; none if it would.
 #[must_use]
 pub fn lasting_refusal(constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> Option<No> {
-    let query = Query { request: &Resources::new(), constraints, forbidden: &BTreeSet::new(), barred };
+    let query = Query { request: &Resources::new(), constraints, verdict: &Verdict::default(), barred };
     PREDICATES.iter().filter(|predicate| predicate.basis() == Basis::Objects).find_map(|predicate| predicate.refuses(&query, node))
+}
+
+/// Returns whether the pod's nodeSelector and required node affinity match the node.
+#[must_use]
+pub fn matches_affinity(constraints: &Constraints, node: &NodeFacts) -> bool {
+    node_selector::matches(constraints, node) && node_affinity::matches(constraints, node)
+}
+
+/// Returns whether the pod tolerates the taints of the node.
+#[must_use]
+pub fn tolerates_taints(constraints: &Constraints, node: &NodeFacts) -> bool {
+    taints::untolerated(constraints, node).is_none()
 }
 
 /// The predicates that may refuse, as a set of their places in the table, without those that depend on amounts.

@@ -2,6 +2,7 @@
 
 use crate::api::NodeFacts;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
+use crate::api::pod_facts::Constraints;
 use crate::cycle::explain::Reason;
 
 use super::{No, NodeState, Predicate, Query};
@@ -10,13 +11,17 @@ pub(super) struct NodeAffinity;
 
 impl Predicate for NodeAffinity {
     fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
-        let terms = query.constraints.node_affinity.as_ref()?;
-        (!terms.iter().any(|term| holds(term, node.facts))).then(|| Reason::NodeAffinity.into())
+        (!matches(query.constraints, node.facts)).then(|| Reason::NodeAffinity.into())
     }
 
     fn concerns_pod(&self, query: &Query<'_>) -> bool {
         query.constraints.node_affinity.is_some()
     }
+}
+
+/// Returns whether one of the terms of the required node affinity holds, if there is one.
+pub(super) fn matches(constraints: &Constraints, node: &NodeFacts) -> bool {
+    constraints.node_affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| holds(term, node)))
 }
 
 /// Returns whether a term holds: all its requirements must hold. A term without requirements never holds.

@@ -3,6 +3,7 @@
 use crate::api::NodeFacts;
 use crate::api::node::Taint;
 use crate::api::pod::Toleration;
+use crate::api::pod_facts::Constraints;
 use crate::cycle::explain::Reason;
 
 use super::{No, NodeState, Predicate, Query};
@@ -11,13 +12,17 @@ pub(super) struct Taints;
 
 impl Predicate for Taints {
     fn refuses(&self, query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
-        let untolerated = |taint: &&Taint| !tolerated(&query.constraints.tolerations, taint);
-        node.facts.taints.iter().find(untolerated).map(|taint| Reason::Taint(taint.clone()).into())
+        untolerated(query.constraints, node.facts).map(|taint| Reason::Taint(taint.clone()).into())
     }
 
     fn concerns_node(&self, node: &NodeFacts) -> bool {
         !node.taints.is_empty()
     }
+}
+
+/// Returns the first taint that the pod does not tolerate; none where it tolerates all.
+pub(super) fn untolerated<'a>(constraints: &Constraints, node: &'a NodeFacts) -> Option<&'a Taint> {
+    node.taints.iter().find(|taint| !tolerated(&constraints.tolerations, taint))
 }
 
 /// Whether one of the tolerations matches the taint.

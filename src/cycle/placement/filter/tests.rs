@@ -19,20 +19,26 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
     small.labels.insert("zone".into(), "a".into());
     let mut grouped = node("grouped", &[("cpu", 4)]);
     grouped.labels.insert(crate::api::names::NODE_GROUP.into(), "others".into());
-    let (nothing, zone_a) = (BTreeSet::new(), [("zone".to_owned(), "a".to_owned())].into());
+    let (nothing, zone_a) =
+        (Verdict::default(), Verdict::refusing(NodeId::first(), Reason::PodAffinity { topology_key: "zone".to_owned() }));
     let (none, others) = (BTreeSet::new(), BTreeSet::from(["others".to_owned()]));
     let selector = Constraints { node_selector: [("disk".to_owned(), "ssd".to_owned())].into(), ..Constraints::default() };
     let requirement = NodeRequirement { key: "disk".into(), operator: "Exists".into(), values: Vec::new() };
     let term = NodeSelectorTerm { match_expressions: vec![requirement], match_fields: Vec::new() };
     let affinity = Constraints { node_affinity: Some(vec![term]), ..Constraints::default() };
+    let features = Constraints { node_features: ["RestartAllContainersOnContainerExits"].into(), ..Constraints::default() };
     let mut refused = [false; COUNT];
     for facts in [&plain, &small, &cordoned, &tainted, &grouped] {
         let used = Resources::new();
-        let node = NodeState { facts, accounting: NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used } };
-        for constraints in [&Constraints::default(), &selector, &affinity] {
-            for (forbidden, barred) in [(&nothing, &none), (&zone_a, &none), (&nothing, &others)] {
+        let node = NodeState {
+            id: NodeId::first(),
+            facts,
+            accounting: NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used },
+        };
+        for constraints in [&Constraints::default(), &selector, &affinity, &features] {
+            for (verdict, barred) in [(&nothing, &none), (&zone_a, &none), (&nothing, &others)] {
                 let request = amounts(&[("cpu", 1)]);
-                let query = Query { request: &request, constraints, forbidden, barred };
+                let query = Query { request: &request, constraints, verdict, barred };
                 for (at, predicate) in PREDICATES.iter().enumerate() {
                     let could = predicate.concerns_node(facts) && predicate.concerns_pod(&query);
                     let refuses = predicate.refuses(&query, &node).is_some();

@@ -6,12 +6,10 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::accounting::Placement;
 use crate::api::node::Taint;
-use crate::api::pod::PodAffinityTerm;
-use crate::api::podgroup::Selector;
 use crate::api::{GroupFacts, NodeFacts, QueueFacts};
 use crate::cycle::plan::{EvictionCause, Plan};
 use crate::cycle::run;
-use crate::cycle::testing::{PEACEFUL, amounts, group, limits, node, pod, queue, running};
+use crate::cycle::testing::{PEACEFUL, amounts, group, keeps_away, limits, node, pod, queue, running};
 use crate::cycle::tests::{empty_state, gang};
 
 /// Two queues that deserve so much cpu.
@@ -131,9 +129,7 @@ fn the_anti_affinity_of_a_victim_ends_with_it() {
     facts.labels.insert("host".into(), "n".into());
     state.apply_node(facts);
     borrower(&mut state, 0, "n", |pod| {
-        let selector = Selector { match_labels: Some([("app".to_owned(), "db".to_owned())].into()), match_expressions: None };
-        let term = PodAffinityTerm { label_selector: Some(selector), topology_key: "host".into(), ..PodAffinityTerm::default() };
-        pod.anti_affinity = vec![term];
+        pod.terms = keeps_away("ns", ("app", "db"), "host");
     });
     borrower(&mut state, 1, "n", |_| {});
     state.apply_group(group("ns", "asks", 1, "b"));

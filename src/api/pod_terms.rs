@@ -1,0 +1,160 @@
+//! What does a pod require of the other pods on its node and in its topology domain?
+//!
+//! Facts of `affinity.podAffinity`, `affinity.podAntiAffinity` and `topologySpreadConstraints`. The API server has merged `matchLabelKeys` and
+//! `mismatchLabelKeys` of affinity terms into their selectors when the pod was created, so they are not read here; those of spread constraints are
+//! merged again, as kube-scheduler does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::fault::Fault;
+use super::label_selector::LabelSelector;
+use super::pod::{ContainerPort, PodAffinityTerm, PodSpec, TopologySpread};
+
+/// Pods that are selected by their namespace and their labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodSelector {
+    /// The names of their namespaces, besides those that `namespace_selector` matches.
+    pub namespaces: BTreeSet<Arc<str>>,
+    /// Matches the labels of their namespaces.
+    pub namespace_selector: LabelSelector,
+    /// Matches the labels of the pods.
+    pub labels: LabelSelector,
+}
+
+/// A term of affinity or anti-affinity: pods, and the domains in which they are looked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AffinityTerm {
+    /// The pods.
+    pub pods: PodSelector,
+    /// Nodes with the same value of this label are one domain.
+    pub topology_key: Arc<str>,
+}
+
+/// A topology spread constraint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpreadConstraint {
+    /// The pods that are counted, in the namespace of the pod.
+    pub pods: PodSelector,
+    /// Nodes with the same value of this label are one domain.
+    pub topology_key: Arc<str>,
+    /// By how much the count of a domain may exceed the least count of all domains.
+    pub max_skew: u32,
+    /// With fewer domains than this the least count is 0.
+    pub min_domains: u32,
+    /// Whether only nodes count that the pod's node selector and node affinity match.
+    pub honors_node_affinity: bool,
+    /// Whether only nodes count whose taints the pod tolerates.
+    pub honors_taints: bool,
+}
+
+/// What a pod requires of the other pods in its domains.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodTerms {
+    /// For each term, a pod that all terms select must be in the domain.
+    pub affinity: Vec<AffinityTerm>,
+    /// For each term, no selected pod may be in the domain. It also keeps later pods away that it selects.
+    pub anti_affinity: Vec<AffinityTerm>,
+    /// The spread constraints with `DoNotSchedule`.
+    pub spread: Vec<SpreadConstraint>,
+    /// The host ports, which no other pod on the node may have.
+    pub host_ports: BTreeSet<HostPort>,
+}
+
+/// A port of the node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPort {
+    /// The number of the port.
+    pub port: u16,
+    /// The protocol.
+    pub protocol: Arc<str>,
+    /// The address of the node; none means all addresses.
+    pub address: Option<Arc<str>>,
+}
+
+impl PodSelector {
+    /// Returns whether a pod with these labels in a namespace with these labels is selected.
+    #[must_use]
+    pub fn matches(&self, namespace: &str, of_namespace: &BTreeMap<String, String>, of_pod: &BTreeMap<String, String>) -> bool {
+        (self.namespaces.contains(namespace) || self.namespace_selector.matches(of_namespace)) && self.labels.matches(of_pod)
+    }
+
+    /// Returns whether the labels of namespaces matter.
+    #[must_use]
+    pub const fn reads_namespace_labels(&self) -> bool {
+        matches!(self.namespace_selector, LabelSelector::Requirements(_))
+    }
+}
+
+impl PodTerms {
+    /// Returns whether the pod requires nothing of other pods.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.affinity.is_empty() && self.anti_affinity.is_empty() && self.spread.is_empty() && self.host_ports.is_empty()
+    }
+
+    /// Reads the terms of a pod in this namespace with these labels. What cannot be read becomes a fault.
+    #[must_use]
+    pub fn of(spec: &PodSpec, namespace: &str, labels: &BTreeMap<String, String>, faults: &mut Vec<Fault>) -> Self {
+        let affinity = spec.affinity.as_ref();
+        let required =
+            affinity.and_then(|all| all.pod_affinity.as_ref()).map(|all| &all.required_during_scheduling_ignored_during_execution);
+        let anti =
+            affinity.and_then(|all| all.pod_anti_affinity.as_ref()).map(|all| &all.required_during_scheduling_ignored_during_execution);
+        let mut read = |place: &str, terms: Option<&Vec<PodAffinityTerm>>| -> Vec<AffinityTerm> {
+            let term =
+                |term| affinity_term(term, namespace).map_err(|error| faults.push(Fault::new(place, &error, "is no label selector"))).ok();
+            terms.into_iter().flatten().filter_map(term).collect()
+        };
+        let affinity = read("spec.affinity.podAffinity", required);
+        let anti_affinity = read("spec.affinity.podAntiAffinity", anti);
+        let hard = spec.topology_spread_constraints.iter().filter(|spread| spread.when_unsatisfiable == "DoNotSchedule");
+        let constraint = |spread| {
+            let read = spread_constraint(spread, namespace, labels);
+            read.map_err(|error| faults.push(Fault::new("spec.topologySpreadConstraints", &error, "is no label selector"))).ok()
+        };
+        Self { affinity, anti_affinity, spread: hard.filter_map(constraint).collect(), host_ports: host_ports(spec) }
+    }
+}
+
+/// Returns the host ports of the containers and the sidecars. A plain init container has ended when the others run.
+fn host_ports(spec: &PodSpec) -> BTreeSet<HostPort> {
+    let sidecars = spec.init_containers.iter().filter(|container| container.restart_policy.as_deref() == Some("Always"));
+    let ports = sidecars.chain(&spec.containers).flat_map(|container| &container.ports);
+    let port = |port: &ContainerPort| {
+        let number = u16::try_from(port.host_port?).ok().filter(|number| *number > 0)?;
+        let address = port.host_ip.as_deref().filter(|address| !matches!(*address, "" | "0.0.0.0")).map(Arc::from);
+        Some(HostPort { port: number, protocol: Arc::from(port.protocol.as_deref().unwrap_or("TCP")), address })
+    };
+    ports.filter_map(port).collect()
+}
+
+fn affinity_term(term: &PodAffinityTerm, namespace: &str) -> Result<AffinityTerm, String> {
+    let namespaces: BTreeSet<Arc<str>> = if term.namespaces.is_empty() && term.namespace_selector.is_none() {
+        [Arc::from(namespace)].into()
+    } else {
+        term.namespaces.iter().map(|name| Arc::from(name.as_str())).collect()
+    };
+    let namespace_selector = LabelSelector::of(term.namespace_selector.as_ref())?;
+    let labels = LabelSelector::of(term.label_selector.as_ref())?;
+    Ok(AffinityTerm { pods: PodSelector { namespaces, namespace_selector, labels }, topology_key: Arc::from(term.topology_key.as_str()) })
+}
+
+fn spread_constraint(spread: &TopologySpread, namespace: &str, labels: &BTreeMap<String, String>) -> Result<SpreadConstraint, String> {
+    let mut selector = LabelSelector::of(spread.label_selector.as_ref())?;
+    for key in &spread.match_label_keys {
+        if let Some(value) = labels.get(key) {
+            selector.require(key, value);
+        }
+    }
+    let positive = |number: i32| u32::try_from(number).unwrap_or(0);
+    let honors = |policy: &Option<String>, default: bool| policy.as_deref().map_or(default, |policy| policy == "Honor");
+    Ok(SpreadConstraint {
+        pods: PodSelector { namespaces: [Arc::from(namespace)].into(), namespace_selector: LabelSelector::Nothing, labels: selector },
+        topology_key: Arc::from(spread.topology_key.as_str()),
+        max_skew: positive(spread.max_skew),
+        min_domains: spread.min_domains.map_or(1, positive),
+        honors_node_affinity: honors(&spread.node_affinity_policy, true),
+        honors_taints: honors(&spread.node_taints_policy, false),
+    })
+}

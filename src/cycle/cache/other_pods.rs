@@ -1,0 +1,94 @@
+//! Which pods do affinity, anti-affinity and spread count, and what changes when one comes or goes?
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::{PodFacts, Uid};
+
+use super::{Cache, Member, Wake};
+
+impl Cache {
+    /// Records a pod, and the node on which it counts; none where it has no node or has ended.
+    pub(in crate::cycle) fn count_on(&mut self, facts: &PodFacts, node: Option<&Arc<str>>) {
+        let uid = &facts.uid;
+        let before = self.on_nodes.node_of(uid).cloned();
+        let left = if before.is_some() { self.on_nodes.interested(uid) } else { Vec::new() };
+        if !self.on_nodes.learn(facts) && before.as_ref() == node {
+            return;
+        }
+        match node {
+            Some(node) => self.on_nodes.put(uid, node),
+            None => _ = self.on_nodes.take(uid),
+        }
+        if !left.is_empty() {
+            self.changed(Wake::PodLeft(left));
+        }
+        self.came(uid);
+        self.reclassify();
+    }
+
+    /// Notes that a pod counts on its node now, if it has one.
+    pub(super) fn came(&mut self, uid: &Uid) {
+        let came = if self.on_nodes.node_of(uid).is_some() { self.on_nodes.interested(uid) } else { Vec::new() };
+        if !came.is_empty() {
+            self.changed(Wake::PodCame(came));
+        }
+    }
+
+    /// The pod is gone, or is no pod of ours and has no node.
+    pub(super) fn count_no_more(&mut self, uid: &Uid) {
+        let left = if self.on_nodes.node_of(uid).is_some() { self.on_nodes.interested(uid) } else { Vec::new() };
+        self.on_nodes.forget(uid);
+        if !left.is_empty() {
+            self.changed(Wake::PodLeft(left));
+        }
+    }
+
+    /// Adds a waiting pod to the users of its class.
+    pub(super) fn join_class(&mut self, member: &mut Member) {
+        member.class = Some(self.classes.join(&member.facts, &mut self.on_nodes));
+        if let Some(set) = self.on_nodes.set_of(&member.facts.uid) {
+            self.waiting_with.entry(set).or_default().insert(member.facts.uid.clone());
+        }
+    }
+
+    /// Removes a pod from the users of its class, if it has one.
+    pub(super) fn leave_class(&mut self, member: &mut Member) {
+        let Some(class) = member.class.take() else { return };
+        self.classes.leave(class);
+        let Some(set) = self.on_nodes.set_of(&member.facts.uid) else { return };
+        if let Some(waiting) = self.waiting_with.get_mut(&set) {
+            waiting.remove(&member.facts.uid);
+            if waiting.is_empty() {
+                self.waiting_with.remove(&set);
+            }
+        }
+    }
+
+    /// Finds the classes of those waiting pods again that other terms of anti-affinity keep away than before.
+    pub(super) fn reclassify(&mut self) {
+        for set in self.on_nodes.take_changed() {
+            for uid in self.waiting_with.get(&set).cloned().unwrap_or_default() {
+                let Some(member) = self.pods.get_mut(&uid) else { continue };
+                let class = self.classes.join(&member.facts, &mut self.on_nodes);
+                if let Some(before) = member.class.replace(class) {
+                    self.classes.leave(before);
+                }
+            }
+        }
+    }
+
+    /// Records the labels of a namespace; none where it is gone.
+    pub(in crate::cycle) fn set_namespace(&mut self, name: &str, labels: Option<BTreeMap<String, String>>) {
+        if self.on_nodes.set_namespace(name, labels) {
+            // The same pods are selected otherwise, in any domain.
+            self.changed(Wake::Domains);
+            self.reclassify();
+        }
+    }
+
+    /// Returns the names of the known namespaces.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.on_nodes.namespaces()
+    }
+}

@@ -1,0 +1,82 @@
+//! In which orders are the members of a gang tried?
+//!
+//! Members go to nodes one after another, each to the node that is best for it, so an early member may take the only place of a later one. Where the
+//! members are not placed in their own order, a few other orders are tried, and each of them once more with the fullest node as the best:
+//!
+//! 1. the members that the fewest nodes take come first, of these the largest: one with a node selector before one that any node takes, one with eight
+//!    devices before one with one;
+//! 2. the smallest come first, where not every member is needed.
+//!
+//! For members that are all alike and that no other pod matters to, the order changes nothing: where they are not placed in one order, they are in none.
+//! This is no complete search: docs/scheduling.md shows a gang that it misses.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::cycle::placement::Strategy;
+use crate::resources::{Amount, ResourceName};
+
+use super::class::{ClassId, Classes};
+use super::placer::Pod;
+
+/// The most classes for which it is counted how many nodes take them. With more, only the sizes order the members.
+pub(super) const MOST_CLASSES: usize = 16;
+
+/// The most topology domains in which a gang is tried.
+pub(super) const MOST_DOMAINS: usize = 16;
+
+/// One way to try a gang: its members in an order, and which node is the best.
+#[derive(Debug)]
+pub(super) struct Order<'a> {
+    pub(super) pods: Vec<Pod<'a>>,
+    pub(super) strategy: Strategy,
+}
+
+/// Returns whether another order may place these members where their own order did not.
+pub(super) fn may_help(pods: &[Pod<'_>], classes: &Classes) -> bool {
+    let Some(first) = pods.first().map(|pod| pod.class) else { return false };
+    let has_terms = |id: ClassId| classes.get(id).is_some_and(|class| !class.terms.is_empty());
+    // A pod with a given node goes there in any order.
+    pods.len() > 1
+        && pods.iter().all(|pod| pod.node.is_none())
+        && (pods.iter().any(|pod| pod.class != first) || first.is_some_and(has_terms))
+}
+
+/// Returns the other orders. The first `first` members stay the first ones, because no other member replaces them. `takers` says how many nodes take a
+/// class; `some_are_left` that not all members are needed.
+pub(super) fn others<'a>(
+    pods: &[Pod<'a>],
+    first: usize,
+    some_are_left: bool,
+    takers: &BTreeMap<ClassId, usize>,
+    strategy: Strategy,
+) -> Vec<Order<'a>> {
+    let scarce = |pod: &Pod<'_>| pod.class.and_then(|class| takers.get(&class)).copied().unwrap_or(usize::MAX);
+    let hardest = sorted(pods, first, |pod| (scarce(pod), Reverse(size(pod))));
+    let smallest = || sorted(pods, first, |pod| (Reverse(scarce(pod)), size(pod)));
+    let mut orders = vec![hardest];
+    orders.extend(some_are_left.then(smallest));
+    let strategies = [strategy, Strategy::Pack];
+    let strategies = if strategy == Strategy::Pack { &strategies[1..] } else { &strategies[..] };
+    let all = strategies.iter().flat_map(|strategy| orders.iter().map(|pods| Order { pods: pods.clone(), strategy: *strategy }));
+    all.collect()
+}
+
+/// Sorts the first members among themselves, and the others among themselves. Equal members stay in their order.
+fn sorted<'a, K: Ord>(pods: &[Pod<'a>], first: usize, key: impl Fn(&Pod<'_>) -> K) -> Vec<Pod<'a>> {
+    let (needed, others) = pods.split_at(first.min(pods.len()));
+    let mut sorted = Vec::with_capacity(pods.len());
+    for part in [needed, others] {
+        let mut part = part.to_vec();
+        part.sort_by_key(&key);
+        sorted.extend(part);
+    }
+    sorted
+}
+
+/// The request of a pod, devices before other resources, so that of two pods the one with more devices is the larger.
+fn size(pod: &Pod<'_>) -> Vec<(Reverse<bool>, Amount, ResourceName)> {
+    let mut size: Vec<_> = pod.facts.request.iter().map(|(name, amount)| (Reverse(!name.contains('/')), amount, name.clone())).collect();
+    size.sort_by(|one, other| other.cmp(one));
+    size
+}

@@ -1,0 +1,23 @@
+//! Affinity, anti-affinity and spread: what the pods on nodes mean to a pod that comes.
+//!
+//! ```text
+//!  pods (ours, waiting or placed, and foreign) ─▶ label sets ─┐
+//!                                                            ├─ which match (selection) ─▶ counts on each node (placed)
+//!  terms of classes and of pods ───────────────▶ selectors ──┘                                    │
+//!  nodes' labels ─▶ domains of each topology key ─────────────────────────────────────────────────┴─▶ verdict: node refuses, why
+//! ```
+//!
+//! Reading order: [`selection`], [`placed`], [`domains`], [`class_terms`], [`counting`], [`verdict`], `spread`.
+
+pub mod class_terms;
+pub mod counting;
+pub mod domains;
+mod on_nodes;
+pub mod placed;
+pub mod selection;
+mod slab;
+mod spread;
+pub mod verdict;
+
+#[cfg(test)]
+mod reference_tests;

@@ -1,0 +1,53 @@
+//! How many pods of one kind are on each node?
+
+use crate::cycle::placement::nodes::NodeId;
+
+/// A number of pods on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// All of them.
+    pub pods: u32,
+    /// Those of them that are terminating.
+    pub leaving: u32,
+}
+
+impl Count {
+    /// Returns the number of pods that are not terminating.
+    #[must_use]
+    pub const fn staying(self) -> u32 {
+        self.pods.saturating_sub(self.leaving)
+    }
+}
+
+/// The nodes with at least one pod, each with the number of pods there. Sorted by node, which is compact and fast to read.
+#[derive(Debug, Default)]
+pub(super) struct OnNodes(Vec<(NodeId, Count)>);
+
+impl OnNodes {
+    /// Adds pods on a node, or takes them away.
+    pub(super) fn add(&mut self, node: NodeId, by: Count, more: bool) {
+        let at = match self.0.binary_search_by_key(&node, |(node, _)| *node) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, (node, Count::default()));
+                at
+            }
+        };
+        let Some((_, count)) = self.0.get_mut(at) else { return };
+        let sum = |count: u32, by: u32| if more { count.saturating_add(by) } else { count.saturating_sub(by) };
+        *count = Count { pods: sum(count.pods, by.pods), leaving: sum(count.leaving, by.leaving) };
+        if count.pods == 0 {
+            self.0.remove(at);
+        }
+    }
+
+    /// Returns whether there is no pod.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the nodes with pods, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, Count)> + '_ {
+        self.0.iter().copied()
+    }
+}

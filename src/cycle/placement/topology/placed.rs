@@ -1,0 +1,319 @@
+//! How many pods on each node does a selector match, and which pods keep others away?
+//!
+//! Counts are kept for each node and not for each topology domain: which domains a node belongs to depends on the label that is asked for, and on
+//! what the asking pod counts ([`verdict`](super::verdict)). A pod that comes or goes changes the counts of the selectors that match it and nothing else.
+//!
+//! Pods of all schedulers count. A pod on a node that does not exist (any more) counts again when the node comes (back).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::api::pod_terms::{HostPort, PodSelector, PodTerms};
+use crate::api::{PodFacts, Uid};
+use crate::by_key::ByKey;
+use crate::cycle::placement::nodes::NodeId;
+
+use super::on_nodes::{Count, OnNodes};
+use super::selection::{LabelSetId, PodLabels, Selection, SelectorId};
+
+/// A selector and a topology key: what a term of required anti-affinity keeps away, and in which domains.
+pub type TermId = (SelectorId, Arc<str>);
+
+/// The pods that selectors can match, and those of them on nodes.
+#[derive(Debug, Default)]
+pub struct PlacedPods {
+    selection: Selection,
+    pods: ByKey<Uid, Pod>,
+    nodes: BTreeMap<Arc<str>, AtNode>,
+    /// By label set, the pods on each node.
+    of_sets: BTreeMap<LabelSetId, OnNodes>,
+    /// By selector, the pods on each node.
+    of_selectors: BTreeMap<SelectorId, OnNodes>,
+    /// By term of anti-affinity.
+    terms: BTreeMap<TermId, Term>,
+    /// By port and protocol: where it is taken.
+    ports: BTreeMap<(u16, Arc<str>), ByAddress>,
+    /// The label sets that other terms keep away than before, since they were taken last.
+    changed: BTreeSet<LabelSetId>,
+}
+
+/// The nodes on which an address is taken; none is all addresses of the node.
+type ByAddress = BTreeMap<Option<Arc<str>>, OnNodes>;
+
+/// A term of required anti-affinity.
+#[derive(Debug, Default)]
+struct Term {
+    /// How many pods have it, wherever they are.
+    users: usize,
+    /// How many of them are on each node.
+    owners: OnNodes,
+}
+
+#[derive(Debug)]
+struct Pod {
+    set: LabelSetId,
+    facts: Arc<PodTerms>,
+    /// Those of its anti-affinity.
+    terms: Vec<TermId>,
+    leaving: bool,
+    node: Option<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+struct AtNode {
+    id: Option<NodeId>,
+    pods: BTreeSet<Uid>,
+}
+
+impl PlacedPods {
+    /// Records a pod, or what changed of it. It stays on its node. Returns whether anything changed that others see: its labels, its anti-affinity, or
+    /// whether it is terminating.
+    pub fn learn(&mut self, pod: &PodFacts) -> bool {
+        let uid = &pod.uid;
+        let same = |known: &Pod| {
+            known.leaving == pod.deleting && known.facts == pod.terms && self.selection.is_of(known.set, &pod.namespace, &pod.labels)
+        };
+        if self.pods.get(uid).is_some_and(same) {
+            return false;
+        }
+        let node = self.take(uid);
+        self.unlearn(uid);
+        let set = self.selection.join_set(PodLabels { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() });
+        let mut terms = Vec::new();
+        for term in &pod.terms.anti_affinity {
+            let id = self.join_selector(std::slice::from_ref(&term.pods));
+            let term = (id, Arc::clone(&term.topology_key));
+            let entry = self.terms.entry(term.clone()).or_default();
+            entry.users = entry.users.saturating_add(1);
+            if entry.users == 1 {
+                self.changed.extend(self.selection.sets_of(id));
+            }
+            terms.push(term);
+        }
+        self.pods.insert(uid.clone(), Pod { set, facts: Arc::clone(&pod.terms), terms, leaving: pod.deleting, node: None });
+        node.into_iter().for_each(|node| self.put(uid, &node));
+        true
+    }
+
+    /// The pod is gone.
+    pub fn forget(&mut self, uid: &Uid) {
+        self.take(uid);
+        self.unlearn(uid);
+    }
+
+    fn unlearn(&mut self, uid: &Uid) {
+        let Some(pod) = self.pods.remove(uid) else { return };
+        for term in pod.terms {
+            if let Some(entry) = self.terms.get_mut(&term) {
+                entry.users = entry.users.saturating_sub(1);
+                if entry.users == 0 {
+                    self.terms.remove(&term);
+                }
+            }
+            self.leave_selector(term.0);
+        }
+        if self.selection.leave_set(pod.set) {
+            self.of_sets.remove(&pod.set);
+            self.changed.remove(&pod.set);
+        }
+    }
+
+    /// Puts a known pod on the node. A pod is on one node at a time.
+    pub fn put(&mut self, uid: &Uid, node: &str) {
+        self.take(uid);
+        let name: Arc<str> = self.nodes.get_key_value(node).map_or_else(|| Arc::from(node), |(name, _)| Arc::clone(name));
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        pod.node = Some(Arc::clone(&name));
+        let at = self.nodes.entry(name).or_default();
+        at.pods.insert(uid.clone());
+        if let Some(id) = at.id {
+            self.count(uid, id, true);
+        }
+    }
+
+    /// Takes the pod from its node. Returns the node; none where it has none.
+    pub fn take(&mut self, uid: &Uid) -> Option<Arc<str>> {
+        let name = self.pods.get_mut(uid)?.node.take()?;
+        let Some(at) = self.nodes.get_mut(&name) else { return Some(name) };
+        at.pods.remove(uid);
+        let id = at.id;
+        if id.is_none() && at.pods.is_empty() {
+            self.nodes.remove(&name);
+        }
+        if let Some(id) = id {
+            self.count(uid, id, false);
+        }
+        Some(name)
+    }
+
+    /// Records the number of a node; none where the node is gone.
+    pub fn set_node(&mut self, name: &Arc<str>, id: Option<NodeId>) {
+        let at = self.nodes.entry(Arc::clone(name)).or_default();
+        let before = std::mem::replace(&mut at.id, id);
+        let pods: Vec<Uid> = at.pods.iter().cloned().collect();
+        if id.is_none() && pods.is_empty() {
+            self.nodes.remove(name);
+        }
+        if before == id {
+            return;
+        }
+        for uid in &pods {
+            before.into_iter().for_each(|id| self.count(uid, id, false));
+            id.into_iter().for_each(|id| self.count(uid, id, true));
+        }
+    }
+
+    /// Records the labels of a namespace; none where it is gone. Returns whether that changed what any selector matches.
+    pub fn set_namespace(&mut self, name: &str, labels: Option<BTreeMap<String, String>>) -> bool {
+        let changed = self.selection.set_namespace(name, labels);
+        for (id, sets) in &changed {
+            for set in sets {
+                let matches = self.selection.matches(*id, *set);
+                let of_set = self.of_sets.get(set).into_iter().flat_map(OnNodes::iter);
+                let of_selector = self.of_selectors.entry(*id).or_default();
+                of_set.for_each(|(node, count)| of_selector.add(node, count, matches));
+                self.changed.insert(*set);
+            }
+        }
+        !changed.is_empty()
+    }
+
+    /// Returns the names of the known namespaces.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.selection.namespaces()
+    }
+
+    /// Adds a user of the selector: of what is selected by all of these. Its pods are counted from now on.
+    pub fn join_selector(&mut self, all: &[PodSelector]) -> SelectorId {
+        let (id, is_new) = self.selection.join_selector(all);
+        if is_new {
+            let mut sum = OnNodes::default();
+            for set in self.selection.sets_of(id) {
+                self.of_sets.get(&set).into_iter().flat_map(OnNodes::iter).for_each(|(node, count)| sum.add(node, count, true));
+            }
+            self.of_selectors.insert(id, sum);
+        }
+        id
+    }
+
+    /// Adds a user of a selector that is in use.
+    pub fn hold_selector(&mut self, id: SelectorId) {
+        self.selection.hold_selector(id);
+    }
+
+    /// Removes a user of the selector.
+    pub fn leave_selector(&mut self, id: SelectorId) {
+        if self.selection.leave_selector(id) {
+            self.of_selectors.remove(&id);
+        }
+    }
+
+    fn count(&mut self, uid: &Uid, node: NodeId, more: bool) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        let count = Count { pods: 1, leaving: u32::from(pod.leaving) };
+        self.of_sets.entry(pod.set).or_default().add(node, count, more);
+        for selector in self.selection.selectors_of(pod.set) {
+            self.of_selectors.entry(selector).or_default().add(node, count, more);
+        }
+        for term in &pod.terms {
+            if let Some(term) = self.terms.get_mut(term) {
+                term.owners.add(node, count, more);
+            }
+        }
+        for port in &pod.facts.host_ports {
+            let key = (port.port, Arc::clone(&port.protocol));
+            let addresses = self.ports.entry(key.clone()).or_default();
+            let taken = addresses.entry(port.address.clone()).or_default();
+            taken.add(node, count, more);
+            if taken.is_empty() {
+                addresses.remove(&port.address);
+            }
+            if addresses.is_empty() {
+                self.ports.remove(&key);
+            }
+        }
+    }
+
+    /// Takes the label sets that other terms keep away than before.
+    pub fn take_changed(&mut self) -> BTreeSet<LabelSetId> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Returns the label set of a known pod.
+    #[must_use]
+    pub fn set_of(&self, uid: &Uid) -> Option<LabelSetId> {
+        self.pods.get(uid).map(|pod| pod.set)
+    }
+
+    /// Returns the node of a known pod; none where it has none.
+    #[must_use]
+    pub fn node_of(&self, uid: &Uid) -> Option<&Arc<str>> {
+        self.pods.get(uid)?.node.as_ref()
+    }
+
+    /// Returns the selectors that the pod is of interest to: those that match it, and those of its anti-affinity.
+    #[must_use]
+    pub fn interested(&self, uid: &Uid) -> Vec<SelectorId> {
+        let Some(pod) = self.pods.get(uid) else { return Vec::new() };
+        self.selection.selectors_of(pod.set).chain(pod.terms.iter().map(|term| term.0)).collect()
+    }
+
+    /// Returns the nodes where a pod has this port: at the same address, or either at all addresses.
+    pub fn with_port(&self, port: &HostPort) -> impl Iterator<Item = NodeId> + '_ {
+        let address = port.address.clone();
+        let conflicts = move |other: &Option<Arc<str>>| address.is_none() || other.is_none() || *other == address;
+        let addresses = self.ports.get(&(port.port, Arc::clone(&port.protocol))).into_iter().flatten();
+        addresses.filter(move |(other, _)| conflicts(other)).flat_map(|(_, taken)| taken.iter()).map(|(node, _)| node)
+    }
+
+    /// Returns whether the pod has terms that keep other pods away.
+    #[must_use]
+    pub fn keeps_others_away(&self, uid: &Uid) -> bool {
+        self.pods.get(uid).is_some_and(|pod| !pod.terms.is_empty())
+    }
+
+    /// Returns whether the selector matches the label set.
+    #[must_use]
+    pub fn matches(&self, selector: SelectorId, set: LabelSetId) -> bool {
+        self.selection.matches(selector, set)
+    }
+
+    /// Returns the terms of anti-affinity, of any pod wherever it is, that keep away pods with this label set; in order.
+    pub fn terms_against(&self, set: LabelSetId) -> impl Iterator<Item = &TermId> + '_ {
+        let of = |selector: SelectorId| {
+            let least: Arc<str> = Arc::from("");
+            self.terms.range((selector, least)..).map(|(term, _)| term).take_while(move |(of, _)| *of == selector)
+        };
+        self.selection.selectors_of(set).flat_map(of)
+    }
+
+    /// Returns the pods on each node that the selector matches.
+    pub fn matched(&self, selector: SelectorId) -> impl Iterator<Item = (NodeId, Count)> + '_ {
+        self.of_selectors.get(&selector).into_iter().flat_map(OnNodes::iter)
+    }
+
+    /// Returns the nodes with pods that have this term of anti-affinity.
+    pub fn owners(&self, term: &TermId) -> impl Iterator<Item = NodeId> + '_ {
+        self.terms.get(term).into_iter().flat_map(|term| term.owners.iter()).map(|(node, _)| node)
+    }
+
+    /// Returns whether nothing is remembered but the labels of namespaces.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, changed } = self;
+        selection.sizes() == (0, 0)
+            && pods.is_empty()
+            && nodes.is_empty()
+            && of_sets.is_empty()
+            && of_selectors.is_empty()
+            && terms.is_empty()
+            && ports.is_empty()
+            && changed.is_empty()
+    }
+
+    /// Returns the selector with this number.
+    #[must_use]
+    pub fn selector(&self, id: SelectorId) -> Option<&Arc<[PodSelector]>> {
+        self.selection.selector(id)
+    }
+}

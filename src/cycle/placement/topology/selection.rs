@@ -1,0 +1,282 @@
+//! Which selectors match which pods?
+//!
+//! Pods with the same namespace and the same labels are one *label set*; what selects one of them selects all. A *selector* here is a list of
+//! [`PodSelector`]s that must all match. Each pair of a label set and a selector is compared once, when the later of the two comes. Most pairs are not
+//! compared at all: a selector that lists the values of a label is found by these values.
+//!
+//! The cost of a new label set is the selectors that list one of its labels, and the selectors that list no value of any label. The cost of a new selector
+//! is the label sets with one of the values that it lists, or all label sets where it lists none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::api::pod_terms::PodSelector;
+
+use super::slab::Slab;
+
+/// The number of a label set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LabelSetId(u32);
+
+/// The number of a selector.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SelectorId(u32);
+
+/// The label sets and the selectors that are in use, and which match.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    sets: Slab<LabelSet>,
+    set_ids: BTreeMap<Arc<PodLabels>, LabelSetId>,
+    /// By key and value of a label.
+    sets_with: BTreeMap<String, BTreeMap<String, BTreeSet<LabelSetId>>>,
+    selectors: Slab<Selector>,
+    selector_ids: BTreeMap<Arc<[PodSelector]>, SelectorId>,
+    /// By key and value of a label, the selectors that list it.
+    selectors_for: BTreeMap<String, BTreeMap<String, BTreeSet<SelectorId>>>,
+    /// The selectors that list no value.
+    selectors_for_any: BTreeSet<SelectorId>,
+    /// The labels of each namespace.
+    namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
+}
+
+/// The namespace and the labels of a pod: all that a selector reads.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodLabels {
+    /// The namespace of the pod.
+    pub namespace: Arc<str>,
+    /// The labels of the pod.
+    pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+struct LabelSet {
+    labels: Arc<PodLabels>,
+    users: usize,
+    /// The selectors that match.
+    selectors: BTreeSet<SelectorId>,
+}
+
+#[derive(Debug)]
+struct Selector {
+    all: Arc<[PodSelector]>,
+    users: usize,
+    /// The label sets that match.
+    sets: BTreeSet<LabelSetId>,
+}
+
+impl Selection {
+    /// Adds a user of the label set. Returns its number.
+    pub(super) fn join_set(&mut self, labels: PodLabels) -> LabelSetId {
+        if let Some(id) = self.set_ids.get(&labels).copied() {
+            if let Some(set) = self.sets.get_mut(id.0) {
+                set.users = set.users.saturating_add(1);
+            }
+            return id;
+        }
+        let labels = Arc::new(labels);
+        let candidates: BTreeSet<SelectorId> = labels
+            .labels
+            .iter()
+            .filter_map(|(key, value)| self.selectors_for.get(key)?.get(value))
+            .chain([&self.selectors_for_any])
+            .flatten()
+            .copied()
+            .collect();
+        let selectors: BTreeSet<SelectorId> = candidates.into_iter().filter(|id| self.compare(*id, &labels)).collect();
+        let id = LabelSetId(self.sets.insert(LabelSet { labels: Arc::clone(&labels), users: 1, selectors: selectors.clone() }));
+        for selector in &selectors {
+            if let Some(selector) = self.selectors.get_mut(selector.0) {
+                selector.sets.insert(id);
+            }
+        }
+        for (key, value) in &labels.labels {
+            self.sets_with.entry(key.clone()).or_default().entry(value.clone()).or_default().insert(id);
+        }
+        self.set_ids.insert(labels, id);
+        id
+    }
+
+    /// Removes a user of the label set. Returns whether that was the last one; then the set is gone.
+    pub(super) fn leave_set(&mut self, id: LabelSetId) -> bool {
+        let Some(set) = self.sets.get_mut(id.0) else { return false };
+        set.users = set.users.saturating_sub(1);
+        if set.users > 0 {
+            return false;
+        }
+        let Some(set) = self.sets.remove(id.0) else { return false };
+        self.set_ids.remove(&set.labels);
+        for selector in &set.selectors {
+            if let Some(selector) = self.selectors.get_mut(selector.0) {
+                selector.sets.remove(&id);
+            }
+        }
+        for (key, value) in &set.labels.labels {
+            remove(&mut self.sets_with, key, value, &id);
+        }
+        true
+    }
+
+    /// Adds a user of the selector. Returns its number, and whether it is new.
+    pub(super) fn join_selector(&mut self, all: &[PodSelector]) -> (SelectorId, bool) {
+        if let Some(id) = self.selector_ids.get(all).copied() {
+            if let Some(selector) = self.selectors.get_mut(id.0) {
+                selector.users = selector.users.saturating_add(1);
+            }
+            return (id, false);
+        }
+        let all: Arc<[PodSelector]> = Arc::from(all);
+        let id = SelectorId(self.selectors.insert(Selector { all: Arc::clone(&all), users: 1, sets: BTreeSet::new() }));
+        self.selector_ids.insert(Arc::clone(&all), id);
+        let candidates: Vec<LabelSetId> = match listed(&all) {
+            Some((key, values)) => {
+                for value in values {
+                    self.selectors_for.entry(key.to_owned()).or_default().entry(value.clone()).or_default().insert(id);
+                }
+                let with = self.sets_with.get(key);
+                values.iter().filter_map(|value| with?.get(value)).flatten().copied().collect()
+            }
+            None => {
+                self.selectors_for_any.insert(id);
+                self.sets.iter().map(|(number, _)| LabelSetId(number)).collect()
+            }
+        };
+        self.rematch(id, candidates);
+        (id, true)
+    }
+
+    /// Adds a user of a selector that is in use.
+    pub(super) fn hold_selector(&mut self, id: SelectorId) {
+        if let Some(selector) = self.selectors.get_mut(id.0) {
+            selector.users = selector.users.saturating_add(1);
+        }
+    }
+
+    /// Removes a user of the selector. Returns whether that was the last one; then the selector is gone.
+    pub(super) fn leave_selector(&mut self, id: SelectorId) -> bool {
+        let Some(selector) = self.selectors.get_mut(id.0) else { return false };
+        selector.users = selector.users.saturating_sub(1);
+        if selector.users > 0 {
+            return false;
+        }
+        let Some(selector) = self.selectors.remove(id.0) else { return false };
+        self.selector_ids.remove(&selector.all);
+        for set in &selector.sets {
+            if let Some(set) = self.sets.get_mut(set.0) {
+                set.selectors.remove(&id);
+            }
+        }
+        match listed(&selector.all) {
+            Some((key, values)) => values.iter().for_each(|value| remove(&mut self.selectors_for, key, value, &id)),
+            None => _ = self.selectors_for_any.remove(&id),
+        }
+        true
+    }
+
+    /// Records the labels of a namespace; none where it is gone. Returns the selectors that match other label sets than before, with these.
+    pub(super) fn set_namespace(
+        &mut self,
+        name: &str,
+        labels: Option<BTreeMap<String, String>>,
+    ) -> Vec<(SelectorId, BTreeSet<LabelSetId>)> {
+        if self.namespaces.get(name) == labels.as_ref() {
+            return Vec::new();
+        }
+        match labels {
+            Some(labels) => _ = self.namespaces.insert(Arc::from(name), labels),
+            None => _ = self.namespaces.remove(name),
+        }
+        let reads = |selector: &Selector| selector.all.iter().any(PodSelector::reads_namespace_labels);
+        let reading: Vec<SelectorId> = self.selectors.iter().filter(|(_, one)| reads(one)).map(|(number, _)| SelectorId(number)).collect();
+        if reading.is_empty() {
+            return Vec::new();
+        }
+        let of_namespace = |set: &LabelSet| *set.labels.namespace == *name;
+        let sets: Vec<LabelSetId> = self.sets.iter().filter(|(_, set)| of_namespace(set)).map(|(number, _)| LabelSetId(number)).collect();
+        let changed = reading.into_iter().map(|id| (id, self.rematch(id, sets.iter().copied())));
+        changed.filter(|(_, sets)| !sets.is_empty()).collect()
+    }
+
+    /// Returns the names of the known namespaces.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.namespaces.keys()
+    }
+
+    /// Compares the selector with these label sets again. Returns those that match now and did not before, or the other way round.
+    fn rematch(&mut self, id: SelectorId, candidates: impl IntoIterator<Item = LabelSetId>) -> BTreeSet<LabelSetId> {
+        let mut changed = BTreeSet::new();
+        for set in candidates {
+            let Some(labels) = self.sets.get(set.0).map(|set| Arc::clone(&set.labels)) else { continue };
+            let matches = self.compare(id, &labels);
+            if matches == self.matches(id, set) {
+                continue;
+            }
+            changed.insert(set);
+            let (selector, entry) = (self.selectors.get_mut(id.0), self.sets.get_mut(set.0));
+            let (Some(selector), Some(entry)) = (selector, entry) else { continue };
+            if matches {
+                selector.sets.insert(set);
+                entry.selectors.insert(id);
+            } else {
+                selector.sets.remove(&set);
+                entry.selectors.remove(&id);
+            }
+        }
+        changed
+    }
+
+    fn compare(&self, id: SelectorId, pod: &PodLabels) -> bool {
+        let none = BTreeMap::new();
+        let of_namespace = self.namespaces.get(&pod.namespace).unwrap_or(&none);
+        let matches = |one: &PodSelector| one.matches(&pod.namespace, of_namespace, &pod.labels);
+        self.selectors.get(id.0).is_some_and(|selector| selector.all.iter().all(matches))
+    }
+
+    /// Returns whether the label set is of this namespace and these labels.
+    pub(super) fn is_of(&self, set: LabelSetId, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        self.sets.get(set.0).is_some_and(|set| *set.labels.namespace == *namespace && set.labels.labels == *labels)
+    }
+
+    /// Returns whether the selector matches the label set.
+    pub(super) fn matches(&self, id: SelectorId, set: LabelSetId) -> bool {
+        self.sets.get(set.0).is_some_and(|set| set.selectors.contains(&id))
+    }
+
+    /// Returns the selectors that match the label set.
+    pub(super) fn selectors_of(&self, set: LabelSetId) -> impl Iterator<Item = SelectorId> + '_ {
+        self.sets.get(set.0).into_iter().flat_map(|set| set.selectors.iter().copied())
+    }
+
+    /// Returns the label sets that the selector matches.
+    pub(super) fn sets_of(&self, id: SelectorId) -> impl Iterator<Item = LabelSetId> + '_ {
+        self.selectors.get(id.0).into_iter().flat_map(|selector| selector.sets.iter().copied())
+    }
+
+    /// Returns the selector.
+    pub(super) fn selector(&self, id: SelectorId) -> Option<&Arc<[PodSelector]>> {
+        self.selectors.get(id.0).map(|selector| &selector.all)
+    }
+
+    /// Returns the numbers of label sets and of selectors in use.
+    #[cfg(test)]
+    pub(super) const fn sizes(&self) -> (usize, usize) {
+        (self.sets.len(), self.selectors.len())
+    }
+}
+
+/// Returns a key and the values of which a label of every pod that is selected has one; none where there is no such key.
+fn listed(all: &[PodSelector]) -> Option<(&str, &BTreeSet<String>)> {
+    all.iter().filter_map(|one| one.labels.listed()).min_by_key(|(_, values)| values.len())
+}
+
+fn remove<T: Ord>(index: &mut BTreeMap<String, BTreeMap<String, BTreeSet<T>>>, key: &str, value: &str, what: &T) {
+    let Some(values) = index.get_mut(key) else { return };
+    if let Some(some) = values.get_mut(value) {
+        some.remove(what);
+        if some.is_empty() {
+            values.remove(value);
+        }
+    }
+    if values.is_empty() {
+        index.remove(key);
+    }
+}
