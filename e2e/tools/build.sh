@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 version=1.36.3
-key=$(cat go.mod go.sum build.sh | sha256sum | cut -c1-16)
+key=$(cat go.mod go.sum build.sh oracle/*.go | sha256sum | cut -c1-16)
 cache=${PODGROUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podgroup}
 kit=$cache/kit-$key
 if [ "${1:-}" = --path ]; then
@@ -31,7 +31,7 @@ minor=${minor%%.*}
 # Without these every program says v0.0.0-master, and version checks go wrong.
 stamp="-s -w -X k8s.io/component-base/version.gitVersion=v$version -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$minor"
 export CGO_ENABLED=0
-total=8
+total=9
 n=0
 build() { # NAME PACKAGE
   n=$((n + 1))
@@ -47,6 +47,7 @@ build kubectl k8s.io/kubernetes/cmd/kubectl
 build kwok sigs.k8s.io/kwok/cmd/kwok
 build kwokctl sigs.k8s.io/kwok/cmd/kwokctl
 build helm helm.sh/helm/v4/cmd/helm
+build oracle ./oracle
 touch "$staging/.complete"
 rm -rf "$kit"
 mv "$staging" "$kit"

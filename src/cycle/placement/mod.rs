@@ -27,6 +27,8 @@ pub mod snapshot;
 pub mod topology;
 pub mod trial;
 
+#[cfg(test)]
+mod oracle_tests;
 
 /// The strategy that chooses among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,170 @@
+// The oracle answers which nodes kube-scheduler would let a pod go to, by its own filter plugins on a snapshot.
+//
+// It reads one JSON object a line: {"nodes": [...], "pods": [...], "namespaces": [...], "pending": [...]}. The pods have a node that is among the nodes.
+// It writes one JSON object a line: {"answers": [{NODE: [PLUGIN, REASON, ...], ...}, ...]}, one entry for each pending pod, with a node only if it is refused;
+// or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// The filters that are asked, in the order of kube-scheduler's default profile. Claims of devices are refused by both; volumes have an oracle of their own.
+var asked = map[string]bool{
+	names.NodeUnschedulable: true, names.NodeName: true, names.TaintToleration: true, names.NodeAffinity: true, names.NodePorts: true,
+	names.NodeResourcesFit: true, names.PodTopologySpread: true, names.InterPodAffinity: true, names.NodeDeclaredFeatures: true,
+	names.PrioritySort: true, names.DefaultBinder: true,
+}
+
+type question struct {
+	Nodes      []*v1.Node      `json:"nodes"`
+	Pods       []*v1.Pod       `json:"pods"`
+	Namespaces []*v1.Namespace `json:"namespaces"`
+	Pending    []*v1.Pod       `json:"pending"`
+}
+
+type answer map[string][]string
+
+type reply struct {
+	Answers []answer `json:"answers,omitempty"`
+	Error   string   `json:"error,omitempty"`
+}
+
+func profile() (*config.KubeSchedulerProfile, error) {
+	all, err := latest.Default()
+	if err != nil {
+		return nil, err
+	}
+	one := all.Profiles[0].DeepCopy()
+	var enabled []config.Plugin
+	for _, plugin := range one.Plugins.MultiPoint.Enabled {
+		if asked[plugin.Name] {
+			enabled = append(enabled, plugin)
+		}
+	}
+	one.Plugins.MultiPoint.Enabled = enabled
+	return one, nil
+}
+
+func (q *question) ask(client kubernetes.Interface, profile *config.KubeSchedulerProfile) ([]answer, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	namespaces := factory.Core().V1().Namespaces().Informer().GetIndexer()
+	for _, namespace := range q.Namespaces {
+		if err := namespaces.Add(namespace); err != nil {
+			return nil, err
+		}
+	}
+	snapshot := cache.NewSnapshot(q.Pods, q.Nodes)
+	scheduler, err := runtime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile, runtime.WithClientSet(client),
+		runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(snapshot), runtime.WithParallelism(1))
+	if err != nil {
+		return nil, err
+	}
+	var answers []answer
+	for _, pod := range q.Pending {
+		one, err := ask(ctx, scheduler, snapshot, pod)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, one)
+	}
+	return answers, nil
+}
+
+func ask(ctx context.Context, scheduler framework.Framework, snapshot *cache.Snapshot, pod *v1.Pod) (answer, error) {
+	refused := answer{}
+	nodes, err := snapshot.NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	state := framework.NewCycleState()
+	only, status, _ := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	if !status.IsSuccess() && !status.IsRejected() {
+		return nil, fmt.Errorf("%s: %s", status.Plugin(), status.Message())
+	}
+	for _, node := range nodes {
+		name := node.Node().Name
+		if !status.IsSuccess() {
+			refused[name] = said(status)
+			continue
+		}
+		if !only.AllNodes() && !only.NodeNames.Has(name) {
+			refused[name] = []string{names.NodeAffinity, "node(s) didn't match Pod's node affinity/selector"}
+			continue
+		}
+		filtered := scheduler.RunFilterPlugins(ctx, state, pod, node)
+		if filtered.IsRejected() {
+			refused[name] = said(filtered)
+		} else if !filtered.IsSuccess() {
+			return nil, fmt.Errorf("%s: %s", filtered.Plugin(), filtered.Message())
+		}
+	}
+	return refused, nil
+}
+
+func said(status *fwk.Status) []string {
+	return append([]string{status.Plugin()}, status.Reasons()...)
+}
+
+func main() {
+	klog.SetLogger(klog.Logger{})
+	metrics.Register()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
+	if err == nil {
+		err = serve(client)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serve(client kubernetes.Interface) error {
+	profile, err := profile()
+	if err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	decoder, out := json.NewDecoder(in), bufio.NewWriter(os.Stdout)
+	encoder := json.NewEncoder(out)
+	for {
+		var one question
+		if err := decoder.Decode(&one); err != nil {
+			if err.Error() == "EOF" {
+				return nil
+			}
+			return err
+		}
+		var back reply
+		if back.Answers, err = one.ask(client, profile); err != nil {
+			back = reply{Error: err.Error()}
+		}
+		if err := encoder.Encode(back); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+}
