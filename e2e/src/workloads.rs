@@ -87,6 +87,26 @@ impl Workload {
         self.with("/spec/template/spec", "affinity", affinity)
     }
 
+    /// Sets a field of the pods' spec.
+    pub fn pod_spec(self, field: &str, value: Value) -> Self {
+        self.with("/spec/template/spec", field, value)
+    }
+
+    /// Sets a field of the pods' container.
+    pub fn container_field(self, field: &str, value: Value) -> Self {
+        self.with("/spec/template/spec/containers/0", field, value)
+    }
+
+    /// Sets `podAffinity` or `podAntiAffinity` of the pods.
+    pub fn affinity(self, kind: &str, terms: Value) -> Self {
+        self.pod_spec("affinity", json!({kind: terms}))
+    }
+
+    /// Sets a further label of the pods.
+    pub fn label(self, key: &str, value: &str) -> Self {
+        self.with("/spec/template/metadata/labels", key, json!(value))
+    }
+
     /// Creates the Deployment.
     pub async fn make(self, client: &Client) -> Result<()> {
         let object: Deployment = serde_json::from_value(self.object)?;

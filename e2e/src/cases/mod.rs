@@ -35,6 +35,7 @@ mod owners;
 mod panels;
 mod panels_wanted;
 mod partial_binding;
+mod placing;
 mod plugin;
 mod plugin_secure;
 mod plugin_shown;
@@ -294,6 +295,16 @@ pub fn table() -> Vec<Case> {
             bad::relabelled::relabelled
         )
         .only_in_soak(),
+        case!("P1", "a Deployment that is spread over zones", usual(), placing::spread_over_zones).also_under_faults(),
+        case!("P2", "pods that keep each other away, on nodes of their own", usual(), placing::one_on_each_node).under_faults_in_soak(),
+        case!("P3", "a gang in one zone", usual(), placing::gang_in_one_zone).under_faults_in_soak(),
+        case!("P4", "members of a gang that need each other beside them", usual(), placing::members_that_need_each_other)
+            .under_faults_in_soak(),
+        case!("P5", "pods with host ports", usual(), placing::host_ports).under_faults_in_soak(),
+        case!("P6", "a gang of two helpers and a worker with a whole node's devices", usual(), placing::helpers_and_a_worker)
+            .under_faults_in_soak(),
+        case!("P7", "gangs whose members find places in another order than theirs", usual(), placing::members_in_a_better_order)
+            .under_faults_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)
