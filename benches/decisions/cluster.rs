@@ -33,11 +33,44 @@ pub(crate) struct Size {
     pub(crate) queues: u32,
     /// Whether each pod has a request of its own, different from all other pods.
     pub(crate) own_classes: bool,
+    /// What the new pods require of nodes and of each other.
+    pub(crate) requires: Requires,
+    /// Whether each new pod has a label of its own, as those of indexed Jobs and StatefulSets have.
+    pub(crate) own_labels: bool,
+    /// How many of the running pods have anti-affinity on the host, against pods with a label that no new pod has.
+    pub(crate) keepers: u32,
+}
+
+/// What new pods require. Each gang selects its own members.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Requires {
+    /// Nothing.
+    Nothing,
+    /// In the first third of the gangs, a node selector, a node affinity and a toleration.
+    Nodes,
+    /// The same, and in the last fifth a spread over zones or anti-affinity on the host.
+    Usual,
+    /// A spread over zones.
+    Spread,
+    /// Anti-affinity on the host.
+    Apart,
+    /// Affinity in the zone.
+    Together,
 }
 
 impl Default for Size {
     fn default() -> Self {
-        Self { nodes: 5_000, pods: 10_000, gang: 8, running: 0, queues: 1, own_classes: false }
+        Self {
+            nodes: 5_000,
+            pods: 10_000,
+            gang: 8,
+            running: 0,
+            queues: 1,
+            own_classes: false,
+            requires: Requires::Nothing,
+            own_labels: false,
+            keepers: 0,
+        }
     }
 }
 
@@ -89,11 +122,14 @@ impl Cluster {
             queue("org", "root");
             (0..size.queues).for_each(|number| queue(&name_of_queue(number), "org"));
         }
-        for number in 0..size.running {
+        let keeper = keeper();
+        for number in 0..size.running.max(size.keepers) {
             if number.is_multiple_of(10) {
                 cluster.scheduling.apply_group(cluster.group("runs", number / 10, 10));
             }
-            cluster.scheduling.apply_pod(cluster.runs(number, runs));
+            let pod = cluster.runs(number, runs);
+            let kept = PodFacts { labels: keeper.labels.clone(), terms: Arc::clone(&keeper.terms), ..pod.clone() };
+            cluster.scheduling.apply_pod(if number < size.keepers { kept } else { pod });
         }
         let _none = cluster.decide();
         cluster
@@ -112,7 +148,12 @@ impl Cluster {
     /// Returns a waiting pod of this PodGroup.
     pub(crate) fn waits(&self, group: &GroupKey, number: u32, request: Resources) -> PodFacts {
         let name = Arc::from(format!("waits-{number:06}"));
-        PodFacts { name, uid: uid(2, number), group: group.clone(), request, ..self.pod.clone() }
+        let gang = number / self.size.gang;
+        let mut pod = required(self.size.requires, gang, self.size.pods.div_ceil(self.size.gang)).unwrap_or_else(|| self.pod.clone());
+        if self.size.own_labels {
+            pod.labels.insert("index".to_owned(), number.to_string());
+        }
+        PodFacts { name, uid: uid(2, number), group: group.clone(), request, ..pod }
     }
 
     /// Returns a running pod. Running pods are distributed among the nodes.
@@ -161,6 +202,56 @@ impl Cluster {
     pub(crate) fn decide(&mut self) -> Plan {
         podgroup::cycle::run(&mut self.scheduling, &POLICY, Duration::ZERO)
     }
+}
+
+/// Returns a pod of this gang with what it requires; none where it requires nothing.
+fn required(requires: Requires, gang: u32, gangs: u32) -> Option<PodFacts> {
+    let app = format!("train-{gang}");
+    let selector = json!({"matchLabels": {"app": app}});
+    let zone = json!([{"topologyKey": "zone", "labelSelector": selector}]);
+    let host = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]);
+    let nodes = json!({
+        "nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+            {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z0", "z1"]}]}]}}},
+    });
+    let spread = json!({"topologySpreadConstraints":
+        [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]});
+    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": host}}});
+    let together = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": zone}}});
+    let spec = match requires {
+        Requires::Nodes | Requires::Usual if gang < gangs / 3 => nodes,
+        Requires::Spread => spread,
+        Requires::Apart => apart,
+        Requires::Together => together,
+        Requires::Usual if gang >= gangs - gangs / 5 => {
+            if gang.is_multiple_of(2) {
+                spread
+            } else {
+                apart
+            }
+        }
+        Requires::Nothing | Requires::Nodes | Requires::Usual => return None,
+    };
+    Some(pod_of(&json!({"app": app}), &spec))
+}
+
+/// Returns a pod that keeps pods with the label `tier` off its host.
+fn keeper() -> PodFacts {
+    let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"tier": "db"}}});
+    pod_of(&json!({"tier": "db"}), &json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}))
+}
+
+fn pod_of(labels: &Value, spec: &Value) -> PodFacts {
+    let mut pod = json!({
+        "metadata": {"namespace": "team", "name": "p", "uid": "p", "labels": labels, "annotations": {"scheduling.k8s.io/group-name": "g"}},
+        "spec": {"schedulerName": "podgroup-scheduler", "containers": [{"name": "c"}]},
+        "status": {"phase": "Pending"},
+    });
+    let (Some(all), Some(more)) = (pod.get_mut("spec").and_then(Value::as_object_mut), spec.as_object()) else { panic!("objects") };
+    all.extend(more.clone());
+    let pod: Pod = read(pod);
+    PodFacts::of(&pod)
 }
 
 fn name_of_queue(number: u32) -> String {

@@ -1,13 +1,14 @@
 //! Benchmarks of a cycle that places pods. They start from one size (5,000 nodes, 10,000 pods in gangs of 8, no running pods, one queue) and change
 //! one dimension at a time. The time is from the last event to the plan, with every placement charged. No shortlist of nodes is left from an earlier cycle.
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 
-use super::cluster::{Cluster, Size, request};
+use super::cluster::{Cluster, Requires, Size, request};
 
-fn measure(criterion: &mut Criterion, axis: &str, sizes: impl IntoIterator<Item = (u32, Size)>) {
+fn measure<I: Display>(criterion: &mut Criterion, axis: &str, sizes: impl IntoIterator<Item = (I, Size)>) {
     let mut group = criterion.benchmark_group(axis);
     group.sampling_mode(SamplingMode::Flat);
     for (at, size) in sizes {
@@ -70,4 +71,24 @@ pub(crate) fn queues(criterion: &mut Criterion) {
 pub(crate) fn own_classes(criterion: &mut Criterion) {
     let of = |nodes| (nodes, Size { nodes, pods: 1_000, gang: 1, own_classes: true, ..Size::default() });
     measure(criterion, "own classes", [1_000, 5_000, 10_000].map(of));
+}
+
+/// What new pods require of nodes and of each other, with nothing running and with 50,000 running pods.
+pub(crate) fn requires(criterion: &mut Criterion) {
+    let all = [
+        ("nodes", Requires::Nodes),
+        ("usual", Requires::Usual),
+        ("spread", Requires::Spread),
+        ("apart", Requires::Apart),
+        ("together", Requires::Together),
+    ];
+    let of =
+        |(name, requires)| [0, 50_000].map(|running| (format!("{name}, {running} run"), Size { running, requires, ..Size::default() }));
+    measure(criterion, "requires", all.into_iter().flat_map(of));
+}
+
+/// Running pods that keep others away, while each new pod has labels of its own.
+pub(crate) fn keepers(criterion: &mut Criterion) {
+    let of = |keepers| (keepers, Size { keepers, own_labels: true, running: 10_000, ..Size::default() });
+    measure(criterion, "keepers", [0, 1, 100, 10_000].map(of));
 }
