@@ -102,16 +102,27 @@ impl LabelSelector {
         }
     }
 
-    /// Returns a key and the values of which a label of everything that is matched has one; the requirement with the fewest values. None where no
-    /// requirement lists values.
-    #[must_use]
-    pub fn listed(&self) -> Option<(&str, &BTreeSet<String>)> {
-        let Self::Requirements(requirements) = self else { return None };
-        let listed = requirements.iter().filter_map(|requirement| match &requirement.value {
+    /// Returns each key with the values of which a label of everything that is matched has one.
+    pub fn listed(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+        let requirements = match self {
+            Self::Requirements(requirements) => Some(requirements),
+            Self::Nothing => None,
+        };
+        requirements.into_iter().flatten().filter_map(|requirement| match &requirement.value {
             ValueRequirement::In(values) => Some((requirement.key.as_str(), values)),
             ValueRequirement::NotIn(_) | ValueRequirement::Exists | ValueRequirement::DoesNotExist => None,
-        });
-        listed.min_by_key(|(_, values)| values.len())
+        })
+    }
+
+    /// Returns the number of requirements and of the values in them: what it costs to compare the selector with labels.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let Self::Requirements(requirements) = self else { return 0 };
+        let size = |requirement: &Requirement| match &requirement.value {
+            ValueRequirement::In(values) | ValueRequirement::NotIn(values) => values.len().saturating_add(1),
+            ValueRequirement::Exists | ValueRequirement::DoesNotExist => 1,
+        };
+        requirements.iter().map(size).fold(0, usize::saturating_add)
     }
 }
 
@@ -183,8 +194,8 @@ mod tests {
     fn equal_selectors_are_equal_in_whatever_form_they_were_written() {
         let read = |labels: &[(&str, &str)], expressions: &[(&str, &str, &[&str])]| LabelSelector::of(Some(&selector(labels, expressions)));
         assert_eq!(read(&[("a", "1"), ("b", "2")], &[]), read(&[("b", "2")], &[("a", "In", &["1", "1"])]));
-        assert_eq!(read(&[("a", "1")], &[("b", "In", &["2", "3"])]).unwrap().listed(), Some(("a", &["1".to_owned()].into())));
-        assert_eq!(read(&[], &[("b", "Exists", &[])]).unwrap().listed(), None);
+        assert_eq!(read(&[("a", "1")], &[("b", "In", &["2", "3"])]).unwrap().listed().next(), Some(("a", &["1".to_owned()].into())));
+        assert_eq!(read(&[], &[("b", "Exists", &[])]).unwrap().listed().next(), None);
     }
 
     #[test]

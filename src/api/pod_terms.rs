@@ -49,8 +49,10 @@ pub struct SpreadConstraint {
 }
 
 /// What a pod requires of the other pods in its domains.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodTerms {
+    /// The namespace of the pod.
+    pub namespace: Arc<str>,
     /// For each term, a pod that all terms select must be in the domain.
     pub affinity: Vec<AffinityTerm>,
     /// For each term, no selected pod may be in the domain. It also keeps later pods away that it selects.
@@ -79,10 +81,25 @@ impl PodSelector {
         (self.namespaces.contains(namespace) || self.namespace_selector.matches(of_namespace)) && self.labels.matches(of_pod)
     }
 
+    /// Returns whether only pods of this namespace are selected.
+    #[must_use]
+    pub fn is_within(&self, namespace: &str) -> bool {
+        self.namespace_selector == LabelSelector::Nothing && self.namespaces.iter().all(|name| **name == *namespace)
+    }
+
     /// Returns whether the labels of namespaces matter.
     #[must_use]
     pub const fn reads_namespace_labels(&self) -> bool {
         matches!(self.namespace_selector, LabelSelector::Requirements(_))
+    }
+}
+
+/// The most requirements and label values in all selectors of one pod. A pod with more is not placed: each selector is compared with the labels of each pod.
+const LARGEST: usize = 1_000;
+
+impl Default for PodTerms {
+    fn default() -> Self {
+        Self { namespace: Arc::from(""), affinity: Vec::new(), anti_affinity: Vec::new(), spread: Vec::new(), host_ports: BTreeSet::new() }
     }
 }
 
@@ -113,7 +130,24 @@ impl PodTerms {
             let read = spread_constraint(spread, namespace, labels);
             read.map_err(|error| faults.push(Fault::new("spec.topologySpreadConstraints", &error, "is no label selector"))).ok()
         };
-        Self { affinity, anti_affinity, spread: hard.filter_map(constraint).collect(), host_ports: host_ports(spec) }
+        let spread = hard.filter_map(constraint).collect();
+        let terms = Self { namespace: Arc::from(namespace), affinity, anti_affinity, spread, host_ports: host_ports(spec) };
+        let size =
+            terms.selectors().map(|one| one.labels.size().saturating_add(one.namespace_selector.size())).fold(0, usize::saturating_add);
+        if size > LARGEST {
+            faults.push(Fault::new(
+                "spec.affinity",
+                &size.to_string(),
+                format!("is more than {LARGEST} requirements and values in selectors"),
+            ));
+        }
+        terms
+    }
+
+    /// Returns the selectors of all terms.
+    pub fn selectors(&self) -> impl Iterator<Item = &PodSelector> {
+        let terms = self.affinity.iter().chain(&self.anti_affinity).map(|term| &term.pods);
+        terms.chain(self.spread.iter().map(|constraint| &constraint.pods))
     }
 }
 

@@ -1,12 +1,15 @@
 //! What becomes of a PodGroup after refused binds, or with pods that change while their binds are under way (A5, N2)?
 
 use super::cache::Phase;
+use super::placement::topology::selection::MOST_ALIKE;
 use super::preemption_tests::at;
 use super::state::SchedulingState;
 use super::testing::{group, node, pod, queue, running};
-use super::tests::{empty_state, gang, message, phase};
+use super::tests::{bound, cycle, empty_state, gang, message, phase};
 use super::*;
 use crate::api::PodFacts;
+use crate::api::label_selector::{LabelSelector, Requirement, ValueRequirement};
+use crate::api::pod_terms::{AffinityTerm, PodSelector, PodTerms};
 use crate::resources::Amount;
 
 const TIMEOUT: u64 = 30;
@@ -132,4 +135,31 @@ fn a5_without_an_admission_timeout_a_podgroup_with_refused_binds_keeps_others_ou
         assert!(run(&mut state, &policy, Duration::from_secs(seconds)).binds.is_empty());
         assert_eq!(reserved(&state), Amount::from_units(4));
     }
+}
+
+/// Anti-affinity against all pods of the namespace but those with this label.
+fn against_all_but(number: usize) -> Arc<PodTerms> {
+    let others = Requirement { key: "index".into(), value: ValueRequirement::NotIn([number.to_string()].into()) };
+    let labels = LabelSelector::Requirements([others].into());
+    let pods = PodSelector { namespaces: [Arc::from("ns")].into(), namespace_selector: LabelSelector::Nothing, labels };
+    let term = AffinityTerm { pods, topology_key: Arc::from("kubernetes.io/hostname") };
+    Arc::new(PodTerms { namespace: Arc::from("ns"), anti_affinity: vec![term], ..PodTerms::default() })
+}
+
+#[test]
+fn a_pod_with_one_selector_too_many_is_refused_and_no_other_podgroup_waits_for_it() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1_000)]));
+    gang(&mut state, "many", 1, "default", 0, &[]);
+    for number in 0..=MOST_ALIKE {
+        state.apply_pod(PodFacts { terms: against_all_but(number), ..pod("ns", &format!("p-{number:03}"), "many", &[("cpu", 1)]) });
+    }
+    gang(&mut state, "other", 1, "default", 1, &[("cpu", 1)]);
+    let plan = cycle(&mut state);
+    assert!(bound(&plan).contains(&("other-0", "n")), "{:?}", bound(&plan));
+    let last = pod("ns", &format!("p-{MOST_ALIKE:03}"), "many", &[]).uid;
+    let said = state.cache().pods()[&last].blocked().unwrap().to_string();
+    assert!(said.contains("too many different selectors") && said.contains("\"ns\""), "{said}");
+    let first = pod("ns", "p-000", "many", &[]).uid;
+    assert_eq!(state.cache().pods()[&first].blocked(), None);
 }

@@ -52,7 +52,7 @@ impl ClassTerms {
     /// Joins the selectors of these terms, for a pod with the label set. [`leave`](Self::leave) is the inverse.
     #[must_use]
     pub fn join(terms: &PodTerms, set: LabelSetId, placed: &mut PlacedPods) -> Self {
-        let mut join = |all: &[PodSelector]| placed.join_selector(all);
+        let mut join = |all: &[PodSelector]| placed.join_selector(all, &terms.namespace);
         let selectors: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
         let affinity = (!selectors.is_empty()).then(|| join(&selectors));
         let anti_affinity: Vec<TermId> =

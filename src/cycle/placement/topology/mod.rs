@@ -21,3 +21,5 @@ pub mod verdict;
 
 #[cfg(test)]
 mod reference_tests;
+#[cfg(test)]
+mod selection_tests;

@@ -81,7 +81,7 @@ impl PlacedPods {
         let set = self.selection.join_set(PodLabels { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() });
         let mut terms = Vec::new();
         for term in &pod.terms.anti_affinity {
-            let id = self.join_selector(std::slice::from_ref(&term.pods));
+            let id = self.join_selector(std::slice::from_ref(&term.pods), &pod.terms.namespace);
             let term = (id, Arc::clone(&term.topology_key));
             let entry = self.terms.entry(term.clone()).or_default();
             entry.users = entry.users.saturating_add(1);
@@ -183,9 +183,13 @@ impl PlacedPods {
         self.selection.namespaces()
     }
 
-    /// Adds a user of the selector: of what is selected by all of these. Its pods are counted from now on.
-    pub fn join_selector(&mut self, all: &[PodSelector]) -> SelectorId {
-        let (id, is_new) = self.selection.join_selector(all);
+    /// Adds a user of the selector: of what is selected by all of these. Its pods are counted from now on. `owner` is the namespace of the pods whose
+    /// selector it is. Where it has too many, all pods that these might reach are selected, so that nothing is placed where it must not be.
+    pub fn join_selector(&mut self, all: &[PodSelector], owner: &Arc<str>) -> SelectorId {
+        let (id, is_new) = match self.selection.join_selector(all, owner) {
+            Some(joined) => joined,
+            None => self.selection.join_everything(owner, all.iter().all(|one| one.is_within(owner))),
+        };
         if is_new {
             let mut sum = OnNodes::default();
             for set in self.selection.sets_of(id) {
@@ -194,6 +198,15 @@ impl PlacedPods {
             self.of_selectors.insert(id, sum);
         }
         id
+    }
+
+    /// Returns whether the namespace has too many selectors for those of this pod to be told apart.
+    #[must_use]
+    pub fn has_no_room_for(&self, terms: &PodTerms) -> bool {
+        let affinity: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
+        let others = terms.anti_affinity.iter().map(|term| &term.pods).chain(terms.spread.iter().map(|constraint| &constraint.pods));
+        let full = |all: &[PodSelector]| !self.selection.has_room_for(all, &terms.namespace);
+        (!affinity.is_empty() && full(&affinity)) || others.map(std::slice::from_ref).any(full)
     }
 
     /// Adds a user of a selector that is in use.

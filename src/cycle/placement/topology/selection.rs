@@ -4,15 +4,24 @@
 //! [`PodSelector`]s that must all match. Each pair of a label set and a selector is compared once, when the later of the two comes. Most pairs are not
 //! compared at all: a selector that lists the values of a label is found by these values.
 //!
-//! The cost of a new label set is the selectors that list one of its labels, and the selectors that list no value of any label. The cost of a new selector
-//! is the label sets with one of the values that it lists, or all label sets where it lists none.
+//! The cost of a new label set is the selectors that list one of its labels, and the selectors that list no value of any label and reach its namespace. The
+//! cost of a new selector is the label sets with one of the values that it lists; where it lists none, the label sets of the namespaces that it reaches.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::api::label_selector::LabelSelector;
 use crate::api::pod_terms::PodSelector;
 
 use super::slab::Slab;
+
+/// The most selectors that pods of one namespace may have and that are found in the same way: by the same value of a label, or by their reach. So a label set
+/// is compared with at most this number for each of its labels, and once more, for each namespace with such pods. A pod whose selectors would be more is not placed.
+pub const MOST_ALIKE: usize = 256;
+
+/// A requirement with more values does not help to find pods.
+const MOST_VALUES: usize = 64;
 
 /// The number of a label set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -33,8 +42,12 @@ pub(super) struct Selection {
     selector_ids: BTreeMap<Arc<[PodSelector]>, SelectorId>,
     /// By key and value of a label, the selectors that list it.
     selectors_for: BTreeMap<String, BTreeMap<String, BTreeSet<SelectorId>>>,
-    /// The selectors that list no value.
-    selectors_for_any: BTreeSet<SelectorId>,
+    /// How many selectors of the pods of a namespace are found in the same way.
+    load: BTreeMap<(Arc<str>, FoundBy), usize>,
+    /// The selectors that list no value, by namespace; none where they reach namespaces by their labels.
+    selectors_for_any: BTreeMap<Option<Arc<str>>, BTreeSet<SelectorId>>,
+    /// By namespace.
+    sets_in: BTreeMap<Arc<str>, BTreeSet<LabelSetId>>,
     /// The labels of each namespace.
     namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
 }
@@ -56,10 +69,23 @@ struct LabelSet {
     selectors: BTreeSet<SelectorId>,
 }
 
+/// How the pods of a selector are found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum FoundBy {
+    /// By this value of this label.
+    Label(String, String),
+    /// Each pod in reach is compared.
+    Reach,
+}
+
 #[derive(Debug)]
 struct Selector {
     all: Arc<[PodSelector]>,
     users: usize,
+    /// The namespace of the pods whose selector it was first.
+    owner: Arc<str>,
+    /// How its pods are found: by one of the values of one label, or by its reach.
+    found_by: Vec<FoundBy>,
     /// The label sets that match.
     sets: BTreeSet<LabelSetId>,
 }
@@ -74,14 +100,10 @@ impl Selection {
             return id;
         }
         let labels = Arc::new(labels);
-        let candidates: BTreeSet<SelectorId> = labels
-            .labels
-            .iter()
-            .filter_map(|(key, value)| self.selectors_for.get(key)?.get(value))
-            .chain([&self.selectors_for_any])
-            .flatten()
-            .copied()
-            .collect();
+        let listing = labels.labels.iter().filter_map(|(key, value)| self.selectors_for.get(key)?.get(value));
+        let reach = [None, Some(Arc::clone(&labels.namespace))];
+        let others = reach.iter().filter_map(|namespace| self.selectors_for_any.get(namespace));
+        let candidates: BTreeSet<SelectorId> = listing.chain(others).flatten().copied().collect();
         let selectors: BTreeSet<SelectorId> = candidates.into_iter().filter(|id| self.compare(*id, &labels)).collect();
         let id = LabelSetId(self.sets.insert(LabelSet { labels: Arc::clone(&labels), users: 1, selectors: selectors.clone() }));
         for selector in &selectors {
@@ -92,6 +114,7 @@ impl Selection {
         for (key, value) in &labels.labels {
             self.sets_with.entry(key.clone()).or_default().entry(value.clone()).or_default().insert(id);
         }
+        self.sets_in.entry(Arc::clone(&labels.namespace)).or_default().insert(id);
         self.set_ids.insert(labels, id);
         id
     }
@@ -113,33 +136,81 @@ impl Selection {
         for (key, value) in &set.labels.labels {
             remove(&mut self.sets_with, key, value, &id);
         }
+        remove_from(&mut self.sets_in, &set.labels.namespace, &id);
         true
     }
 
-    /// Adds a user of the selector. Returns its number, and whether it is new.
-    pub(super) fn join_selector(&mut self, all: &[PodSelector]) -> (SelectorId, bool) {
+    /// Adds a user of the selector. Returns its number, and whether it is new; none where there is no room for another selector of this owner.
+    pub(super) fn join_selector(&mut self, all: &[PodSelector], owner: &Arc<str>) -> Option<(SelectorId, bool)> {
         if let Some(id) = self.selector_ids.get(all).copied() {
-            if let Some(selector) = self.selectors.get_mut(id.0) {
-                selector.users = selector.users.saturating_add(1);
-            }
+            self.hold_selector(id);
+            return Some((id, false));
+        }
+        let found_by = self.found_by(all);
+        self.has_room(&found_by, owner).then(|| self.insert_selector(all, owner, found_by))
+    }
+
+    /// Adds a user of the selector of all pods, or of all pods of this namespace. Returns its number, and whether it is new.
+    pub(super) fn join_everything(&mut self, namespace: &Arc<str>, within: bool) -> (SelectorId, bool) {
+        let (namespaces, namespace_selector) =
+            if within { ([Arc::clone(namespace)].into(), LabelSelector::Nothing) } else { (BTreeSet::new(), LabelSelector::everything()) };
+        let all = [PodSelector { namespaces, namespace_selector, labels: LabelSelector::everything() }];
+        if let Some(id) = self.selector_ids.get(all.as_slice()).copied() {
+            self.hold_selector(id);
             return (id, false);
         }
-        let all: Arc<[PodSelector]> = Arc::from(all);
-        let id = SelectorId(self.selectors.insert(Selector { all: Arc::clone(&all), users: 1, sets: BTreeSet::new() }));
-        self.selector_ids.insert(Arc::clone(&all), id);
-        let candidates: Vec<LabelSetId> = match listed(&all) {
-            Some((key, values)) => {
-                for value in values {
-                    self.selectors_for.entry(key.to_owned()).or_default().entry(value.clone()).or_default().insert(id);
-                }
-                let with = self.sets_with.get(key);
-                values.iter().filter_map(|value| with?.get(value)).flatten().copied().collect()
-            }
-            None => {
-                self.selectors_for_any.insert(id);
-                self.sets.iter().map(|(number, _)| LabelSetId(number)).collect()
-            }
+        self.insert_selector(&all, namespace, vec![FoundBy::Reach])
+    }
+
+    /// Returns whether the selector is in use or there is room for it.
+    pub(super) fn has_room_for(&self, all: &[PodSelector], owner: &Arc<str>) -> bool {
+        self.selector_ids.contains_key(all) || self.has_room(&self.found_by(all), owner)
+    }
+
+    fn has_room(&self, found_by: &[FoundBy], owner: &Arc<str>) -> bool {
+        found_by.iter().all(|way| self.load.get(&(Arc::clone(owner), way.clone())).is_none_or(|load| *load < MOST_ALIKE))
+    }
+
+    /// Returns the ways that are shared with the fewest other selectors.
+    fn found_by(&self, all: &[PodSelector]) -> Vec<FoundBy> {
+        let shared = |key: &str, values: &BTreeSet<String>| {
+            let with = self.selectors_for.get(key);
+            values.iter().filter_map(|value| with?.get(value)).map(BTreeSet::len).fold(0, usize::saturating_add)
         };
+        let listed = all.iter().flat_map(|one| one.labels.listed()).filter(|(_, values)| values.len() <= MOST_VALUES);
+        let best = listed.min_by_key(|(key, values)| (shared(key, values), values.len()));
+        best.map_or_else(
+            || vec![FoundBy::Reach],
+            |(key, values)| values.iter().map(|value| FoundBy::Label(key.to_owned(), value.clone())).collect(),
+        )
+    }
+
+    fn insert_selector(&mut self, all: &[PodSelector], owner: &Arc<str>, found_by: Vec<FoundBy>) -> (SelectorId, bool) {
+        let all: Arc<[PodSelector]> = Arc::from(all);
+        let selector =
+            Selector { all: Arc::clone(&all), users: 1, owner: Arc::clone(owner), found_by: found_by.clone(), sets: BTreeSet::new() };
+        let id = SelectorId(self.selectors.insert(selector));
+        self.selector_ids.insert(Arc::clone(&all), id);
+        let mut candidates: Vec<LabelSetId> = Vec::new();
+        for way in found_by {
+            match &way {
+                FoundBy::Label(key, value) => {
+                    self.selectors_for.entry(key.clone()).or_default().entry(value.clone()).or_default().insert(id);
+                    candidates.extend(self.sets_with.get(key).and_then(|with| with.get(value)).into_iter().flatten());
+                }
+                FoundBy::Reach => {
+                    for namespace in reached(&all) {
+                        match &namespace {
+                            Some(name) => candidates.extend(self.sets_in.get(name).into_iter().flatten()),
+                            None => candidates.extend(self.sets.iter().map(|(number, _)| LabelSetId(number))),
+                        }
+                        self.selectors_for_any.entry(namespace).or_default().insert(id);
+                    }
+                }
+            }
+            let load = self.load.entry((Arc::clone(owner), way)).or_default();
+            *load = load.saturating_add(1);
+        }
         self.rematch(id, candidates);
         (id, true)
     }
@@ -165,9 +236,20 @@ impl Selection {
                 set.selectors.remove(&id);
             }
         }
-        match listed(&selector.all) {
-            Some((key, values)) => values.iter().for_each(|value| remove(&mut self.selectors_for, key, value, &id)),
-            None => _ = self.selectors_for_any.remove(&id),
+        for way in selector.found_by {
+            match &way {
+                FoundBy::Label(key, value) => remove(&mut self.selectors_for, key, value, &id),
+                FoundBy::Reach => {
+                    reached(&selector.all).iter().for_each(|namespace| remove_from(&mut self.selectors_for_any, namespace, &id))
+                }
+            }
+            let key = (Arc::clone(&selector.owner), way);
+            if let Some(load) = self.load.get_mut(&key) {
+                *load = load.saturating_sub(1);
+                if *load == 0 {
+                    self.load.remove(&key);
+                }
+            }
         }
         true
     }
@@ -190,8 +272,7 @@ impl Selection {
         if reading.is_empty() {
             return Vec::new();
         }
-        let of_namespace = |set: &LabelSet| *set.labels.namespace == *name;
-        let sets: Vec<LabelSetId> = self.sets.iter().filter(|(_, set)| of_namespace(set)).map(|(number, _)| LabelSetId(number)).collect();
+        let sets: Vec<LabelSetId> = self.sets_in.get(name).into_iter().flatten().copied().collect();
         let changed = reading.into_iter().map(|id| (id, self.rematch(id, sets.iter().copied())));
         changed.filter(|(_, sets)| !sets.is_empty()).collect()
     }
@@ -263,19 +344,23 @@ impl Selection {
     }
 }
 
-/// Returns a key and the values of which a label of every pod that is selected has one; none where there is no such key.
-fn listed(all: &[PodSelector]) -> Option<(&str, &BTreeSet<String>)> {
-    all.iter().filter_map(|one| one.labels.listed()).min_by_key(|(_, values)| values.len())
+/// Returns the namespaces that are reached by name; a single `None` where namespaces are reached by their labels.
+fn reached(all: &[PodSelector]) -> Vec<Option<Arc<str>>> {
+    let by_name = all.iter().filter(|one| one.namespace_selector == LabelSelector::Nothing).min_by_key(|one| one.namespaces.len());
+    by_name.map_or_else(|| vec![None], |one| one.namespaces.iter().cloned().map(Some).collect())
+}
+
+fn remove_from<K: Ord + Borrow<Q>, Q: Ord + ?Sized, T: Ord>(index: &mut BTreeMap<K, BTreeSet<T>>, key: &Q, what: &T) {
+    let Some(some) = index.get_mut(key) else { return };
+    some.remove(what);
+    if some.is_empty() {
+        index.remove(key);
+    }
 }
 
 fn remove<T: Ord>(index: &mut BTreeMap<String, BTreeMap<String, BTreeSet<T>>>, key: &str, value: &str, what: &T) {
     let Some(values) = index.get_mut(key) else { return };
-    if let Some(some) = values.get_mut(value) {
-        some.remove(what);
-        if some.is_empty() {
-            values.remove(value);
-        }
-    }
+    remove_from(values, value, what);
     if values.is_empty() {
         index.remove(key);
     }
