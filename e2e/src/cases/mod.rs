@@ -375,6 +375,14 @@ pub fn table() -> Vec<Case> {
         )
         .within(secs(600)),
         case!(
+            "R2-passed",
+            "the same while they do so when the first lists have been refused",
+            Setup { programs: false, ..usual() },
+            restored::passed
+        )
+        .within(secs(600))
+        .only_in_soak(),
+        case!(
             "K10-elected",
             "the same where the lease is held before the pods are listed",
             aimed(),

@@ -1,4 +1,4 @@
-//! Rows R1, R2 and R2-busy: etcd is restored from a backup while both programs run. They work again without a restart, and delete nothing that the backup has.
+//! Rows R1, R2, R2-busy and R2-passed: etcd is restored from a backup while both programs run. They work again without a restart, and delete nothing that the backup has.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::lifecycle::wait_unschedulable;
 use super::old_views::cordon;
@@ -33,7 +33,12 @@ enum Then {
     Quiet,
     /// Other clients write more than the backup lacks. The versions that were seen before are passed before the programs are back, and no version shows the restore.
     Busy,
+    /// They write as much a little later. The first lists are older than what was seen, and the next ones are not.
+    BusyLater,
 }
+
+/// When they write: a list that is older is read again after 15 s at most, and accepted after 60 s.
+const LATER: Duration = secs(15);
 
 /// R1. With leader election: within a minute.
 pub(super) async fn with_election(w: &mut World) -> Result<()> {
@@ -50,6 +55,11 @@ pub(super) async fn without_election(w: &mut World) -> Result<()> {
 /// R2-busy. Without leader election, and nothing shows that the cluster went back.
 pub(super) async fn unnoticed(w: &mut World) -> Result<()> {
     restored(w, &["--leader-elect=false"], secs(180), Then::Busy).await
+}
+
+/// R2-passed. Without leader election, and the cluster passes the versions that were seen before while lists are refused.
+pub(super) async fn passed(w: &mut World) -> Result<()> {
+    restored(w, &["--leader-elect=false"], secs(180), Then::BusyLater).await
 }
 
 async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then) -> Result<()> {
@@ -90,7 +100,10 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then) -
     cluster.restore(&backup).await?;
     say::line(format!("        the control plane was away for {:.1} s", away.elapsed().as_secs_f64()));
     let back = Instant::now();
-    if then == Then::Busy {
+    if then != Then::Quiet {
+        if then == Then::BusyLater {
+            sleep(LATER).await;
+        }
         churn(&client, 2 * LOST).await?;
     }
     // Kubernetes' documents recommend it, because kube-controller-manager may rely on stale data.
