@@ -41,5 +41,6 @@ mod watch_age;
 mod watch_decode;
 mod watch_loop;
 mod watch_newest;
+mod watch_outage;
 pub mod watchdog;
 pub mod workqueue;

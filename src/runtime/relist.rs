@@ -14,6 +14,8 @@ use tokio::sync::watch;
 /// The log's words for it.
 pub(super) const WENT_BACK: &str =
     "the cluster went back to an earlier state (its etcd was restored from a backup); everything is listed again";
+/// The same, where it is likely and not certain.
+pub(super) const MAY_HAVE_GONE_BACK: &str = "after an outage the lists were older for a while: the cluster may have gone back to an earlier state (its etcd was restored from a backup); everything is listed again";
 
 /// What is requested of the watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,8 +24,10 @@ pub(super) struct Asked {
     pub(super) generation: u64,
     /// The resourceVersion that the cluster had reached before the last request; 0 if no request named one.
     pub(super) floor: u64,
-    /// The generation of the last request that was made because the cluster went back; 0 if it never did.
+    /// The generation of the last request that was made because the cluster went back, or may have; 0 if it never did.
     pub(super) went_back: u64,
+    /// The generation of the last of these for which it was certain.
+    pub(super) certain: u64,
 }
 
 /// Raises the generation of lists. Cheap to clone; every clone is the same.
@@ -55,7 +59,14 @@ impl Relist {
         self.change(|asked| {
             asked.floor = floor;
             asked.went_back = asked.generation;
+            asked.certain = asked.generation;
         });
+    }
+
+    /// Reports that the cluster may have gone back: every watch lists again, and what was learned before is doubted. Unlike [`Self::went_back`], each watch still refuses lists
+    /// that are older than what it has seen.
+    pub(super) fn doubt(&self) {
+        self.change(|asked| asked.went_back = asked.generation);
     }
 
     /// Returns the generation that a list has which begins now.
@@ -116,10 +127,12 @@ mod tests {
         relist.request(Some(20));
         relist.request(None);
         relist.request(Some(10));
-        assert_eq!(relist.asked(), Asked { generation: 3, floor: 20, went_back: 0 });
+        assert_eq!(relist.asked(), Asked { generation: 3, floor: 20, went_back: 0, certain: 0 });
         let (back, ()) = tokio::join!(relist.back_after(0), async { relist.went_back(12) });
-        assert_eq!((back, relist.asked()), (4, Asked { generation: 4, floor: 12, went_back: 4 }));
+        assert_eq!((back, relist.asked()), (4, Asked { generation: 4, floor: 12, went_back: 4, certain: 4 }));
         assert_eq!(relist.request(Some(13)), 5);
-        assert_eq!(relist.asked(), Asked { generation: 5, floor: 13, went_back: 4 });
+        assert_eq!(relist.asked(), Asked { generation: 5, floor: 13, went_back: 4, certain: 4 });
+        relist.doubt();
+        assert_eq!(relist.asked(), Asked { generation: 6, floor: 13, went_back: 6, certain: 4 });
     }
 }

@@ -7,7 +7,8 @@
 //!          ▼                                   │
 //!        list ──── all pages ──► Reset ──►  watch ──► Apply, Delete, Bad …
 //!          ▲                                 │   ▲
-//!          └── too old, unreadable, silent  ─┘   └── closed: opened again from where it stood
+//!          └─ too old, unreadable, silent, ─┘   └── closed: opened again from where it stood
+//!             after an outage
 //! ```
 //!
 //! A request of [`Relist`] leads to a new list from every place of this picture.
@@ -37,6 +38,7 @@ use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
 use super::watch_loop::Watch;
 use super::watch_newest::Newest;
+use super::watch_outage::Outage;
 use crate::backoff::Backoff;
 
 /// An event of a watch, with the part of each object that the receiver keeps. The order of the events is the server's.
@@ -51,7 +53,7 @@ pub enum WatchEvent<F> {
         bad: Vec<BadObject>,
         /// The generation of [`WatchConfig::relist`] that was current when the list began.
         generation: u64,
-        /// Whether the cluster went back since the list before: its etcd was restored from a backup. What was learned from newer versions is void.
+        /// Whether the cluster went back since the list before, or may have: its etcd was restored from a backup. What was learned from newer versions is void.
         /// With [`WatchConfig::never_back`] false it may also be an API server that is behind.
         back: bool,
     },
@@ -141,6 +143,7 @@ pub async fn watch_into<K, F, E>(
         lists_lost: 0,
         trouble: None,
         newest: Newest::default(),
+        outage: Outage::default(),
         heard: clock::monotonic(),
         seen: Asked::default(),
         back: false,

@@ -17,11 +17,12 @@ use super::clock;
 use super::metrics::WatchMetrics;
 use super::rbac_warnings::{ADVICE, is_permission_missing};
 use super::readiness::Listed;
-use super::relist::{Asked, WENT_BACK};
+use super::relist::{Asked, MAY_HAVE_GONE_BACK, WENT_BACK};
 use super::watch::{Outlet, WatchConfig, WatchEvent};
 use super::watch_age::WatchAge;
 use super::watch_decode::{BadObject, Decoded, Page};
 use super::watch_newest::{Newest, Taken};
+use super::watch_outage::Outage;
 
 /// A watch that lived for less proves nothing: the next one waits. This limits how often a server that
 /// closes every watch at once is asked.
@@ -42,6 +43,8 @@ enum End {
     /// It was open and said nothing for too long: list again. Its server, or something before it, lost it; or the resourceVersion lies in the future of a
     /// restored etcd. A server opens such a watch, and says nothing before the etcd has reached that version.
     Silent,
+    /// It could be opened again only after an outage: list again (`watch_outage`).
+    Away,
     /// The receiver of the events is gone.
     Unwanted,
 }
@@ -63,6 +66,7 @@ pub(super) struct Watch {
     /// The last logged trouble that is not over: the request (list, watch) and the kind of the error.
     pub(super) trouble: Option<(&'static str, &'static str)>,
     pub(super) newest: Newest,
+    pub(super) outage: Outage,
     /// The requests that were taken in.
     pub(super) seen: Asked,
     /// Whether the cluster went back since the last complete list.
@@ -101,7 +105,10 @@ impl Watch {
     /// Takes in what is requested of the next list.
     fn take_in(&mut self, asked: Asked) {
         if asked.went_back > self.seen.went_back {
-            self.newest.restart(asked.floor);
+            if asked.certain > self.seen.certain {
+                self.newest.restart(asked.floor);
+            }
+            self.outage.forget();
             self.back = true;
             self.trouble = Some(("list", "went_back"));
             self.listed.trouble(Some("the cluster went back to an earlier state; its objects are listed again".to_owned()));
@@ -118,16 +125,26 @@ impl Watch {
         F: Send,
         E: Send,
     {
+        let sent = clock::monotonic();
         let (objects, bad, version) = match self.list(outlet).await {
             Ok(listed) => listed,
             Err(error) => {
                 self.newest.failed();
+                self.outage.failed(&error, sent);
                 self.failed("list", &error).await;
                 return true;
             }
         };
+        self.outage.answered(clock::monotonic());
         if self.config.never_back {
+            let was_older = self.newest.has_refused();
             match self.newest.take(&version, clock::monotonic()) {
+                // A restored cluster reaches in time the versions that were seen before.
+                Ok(Taken::Newer) if was_older && self.outage.interrupted() && !self.back => {
+                    tracing::warn!(resource = self.config.resource, version, "{MAY_HAVE_GONE_BACK}");
+                    self.config.relist.doubt();
+                    return true;
+                }
                 Ok(Taken::Newer) => {}
                 Ok(Taken::Back) => {
                     tracing::warn!(resource = self.config.resource, version, "all lists are older: {WENT_BACK}");
@@ -141,9 +158,16 @@ impl Watch {
                     return true;
                 }
             }
-        } else {
-            self.back |= self.newest.accept(&version) == Taken::Back;
+        } else if self.newest.accept(&version) == Taken::Back {
+            if self.outage.interrupted() {
+                tracing::warn!(resource = self.config.resource, version, "the list is older: {WENT_BACK}");
+                self.config.relist.went_back(version.parse().unwrap_or(0));
+                return true;
+            }
+            // Without an outage it is an API server that is behind.
+            self.back = true;
         }
+        self.outage.forget();
         self.metrics.list(self.config.resource, "ok");
         self.record_heard();
         let (generation, back) = (self.seen.generation, self.back);
@@ -218,7 +242,7 @@ impl Watch {
             let end = match self.watch_once(&mut version, outlet).await {
                 // Watches that are opened again and again, each before its first bookmark, say no more than one that is silent.
                 End::Closed | End::Failed(_) if lived(self.heard) >= self.config.silent => End::Silent,
-                end @ (End::Closed | End::Failed(_) | End::Lost(_) | End::Silent | End::Unwanted) => end,
+                end @ (End::Closed | End::Failed(_) | End::Lost(_) | End::Silent | End::Away | End::Unwanted) => end,
             };
             if lived(began) >= PROVED {
                 self.failures = 0;
@@ -249,6 +273,11 @@ impl Watch {
                     let text = format!("no event and no bookmark for {:?}: the watch is dead", self.config.silent);
                     self.report("watch", "silent", &CallError::Other(text));
                     self.metrics.end(self.config.resource, "silent");
+                    self.outage.silent();
+                    return true;
+                }
+                End::Away => {
+                    self.metrics.end(self.config.resource, "away");
                     return true;
                 }
                 End::Failed(error) => {
@@ -278,6 +307,7 @@ impl Watch {
             send_initial_events: false,
         };
         let request = if self.metadata_only { self.request.watch_metadata(&params, version) } else { self.request.watch(&params, version) };
+        let sent = clock::monotonic();
         let opened = call(self.config.limit, async {
             let request = request.map_err(Error::BuildRequest)?;
             self.client.request_events::<Decoded<K>>(request).await
@@ -287,8 +317,14 @@ impl Watch {
             Err(error @ (CallError::Expired(_) | CallError::NotFound(_))) => {
                 return End::Lost(error);
             }
-            Err(error) => return End::Failed(error),
+            Err(error) => {
+                self.outage.failed(&error, sent);
+                return End::Failed(error);
+            }
         };
+        if self.outage.answered(clock::monotonic()) {
+            return End::Away;
+        }
         self.recovered("watch");
         futures::pin_mut!(stream);
         loop {

@@ -64,6 +64,11 @@ impl Newest {
         self.failed = true;
     }
 
+    /// Returns whether the last list was refused.
+    pub(super) const fn has_refused(&self) -> bool {
+        self.older_at.is_some()
+    }
+
     /// Returns what a list of this version is, or that it is refused now.
     ///
     /// # Errors

@@ -73,8 +73,12 @@ struct Run {
     tasks: JoinSet<()>,
 }
 
-/// Starts a watch of pods against a script; after the script the server is silent.
+/// Starts a watch of pods against a script, with `never_back`; after the script the server is silent.
 fn run(script: Vec<Reply>) -> Run {
+    run_as(script, true)
+}
+
+fn run_as(script: Vec<Reply>, never_back: bool) -> Run {
     let asked: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
     let (log, script) = (Arc::clone(&asked), Arc::new(Mutex::new(VecDeque::from(script))));
     let app = axum::Router::new().fallback(move |uri: Uri| {
@@ -96,7 +100,7 @@ fn run(script: Vec<Reply>) -> Run {
     let mut tasks = JoinSet::new();
     let api: Api<Pod> = Api::all(Client::new(app, "default"));
     let relist = Relist::new();
-    let config = WatchConfig { never_back: true, relist: relist.clone(), ..WatchConfig::new("pods") };
+    let config = WatchConfig { never_back, relist: relist.clone(), ..WatchConfig::new("pods") };
     tasks.spawn(watch_into(api, config, listed, metrics, Outlet::new(sender, |pod: Pod| pod, shown), stop));
     Run { events, asked, readiness, registry, relist, _trigger: trigger, tasks }
 }
@@ -274,9 +278,12 @@ async fn a_refusing_or_unavailable_server_is_asked_until_it_answers_and_the_reas
 
 #[tokio::test(start_paused = true)]
 async fn a_list_and_a_watch_without_an_answer_are_aborted() {
-    let mut run =
-        run(vec![Reply::Silence, empty("10"), Reply::Silence, Reply::Watch(vec![event("ADDED", pod("a", "11"))], FOREVER), empty("12")]);
-    run.expect(&["reset [] bad []", "apply a"]).await;
+    let opened = |events| Reply::Watch(events, FOREVER);
+    let first = vec![Reply::Silence, empty("10"), Reply::Silence, opened(vec![])];
+    let then = vec![empty("10"), opened(vec![event("ADDED", pod("a", "11"))]), empty("12")];
+    let mut run = run([first, then].into_iter().flatten().collect());
+    // 30 s without an answer are an outage.
+    run.expect(&["reset [] bad []", "reset [] bad []", "apply a"]).await;
     let silent_since = clock::monotonic();
     // The connection is dead: nothing comes, not even the promised end.
     run.expect(&["reset [] bad []"]).await;
@@ -355,6 +362,52 @@ async fn after_a_restore_of_etcd_a_watch_alone_works_again_within_three_minutes(
     let waited = clock::monotonic() - opened;
     // 75 s of silence, 60 s of older lists, and a back-off of 15 s.
     assert!((Duration::from_secs(135)..Duration::from_secs(155)).contains(&waited), "{waited:?}");
+}
+
+/// A list, a watch that ends after a second, this number of attempts without an answer, and then the rest.
+fn with_outage(attempts: usize, rest: Vec<Reply>) -> Vec<Reply> {
+    let mut script = vec![empty("20"), Reply::Watch(vec![event("ADDED", pod("a", "25"))], Duration::from_secs(1))];
+    script.extend((0..attempts).map(|_| Reply::Status(503)));
+    script.extend(rest);
+    script
+}
+
+/// A restored etcd has passed the version of the watch before the watch is opened again: nothing says that `b` was made in the meantime, and that `a` is gone.
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_the_objects_are_listed_again_though_the_watch_can_go_on() {
+    let events = || Reply::Watch(vec![event("ADDED", pod("c", "31"))], FOREVER);
+    // Attempts at 0, 0.1, 0.3, 0.7 and 1.5 s, and a success at 3.1 s.
+    let mut run = run(with_outage(5, vec![events(), Reply::List("30", "", vec![pod("b", "22")]), events()]));
+    run.expect(&["reset [] bad []", "apply a", "reset [\"b\"] bad []", "apply c"]).await;
+    let text = metrics::text(&run.registry).unwrap();
+    assert!(text.contains("podgroup_watch_ends_total{reason=\"away\",resource=\"pods\"} 1"), "{text}");
+    // A change to another API server is shorter, and the watch goes on.
+    let mut run = self::run(with_outage(4, vec![events()]));
+    run.expect(&["reset [] bad []", "apply a", "apply c"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_list_after_an_outage_has_all_kinds_listed_again_and_is_accepted_at_once_without_never_back() {
+    let restored = || Reply::List("12", "", vec![pod("b", "11")]);
+    let mut run = run_as(with_outage(5, vec![Reply::Watch(vec![], FOREVER), restored(), restored()]), false);
+    run.expect(&["reset [] bad []", "apply a", "reset [\"b\"] bad [] generation 1 back"]).await;
+    // Without an outage it comes from an API server that is behind, and the other kinds are left alone.
+    let behind = vec![empty("20"), Reply::Watch(vec![gone()], FOREVER), empty("12")];
+    let mut run = run_as(behind, false);
+    run.expect(&["reset [] bad []", "reset [] bad [] back"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_were_older_after_an_outage_and_are_newer_now_have_all_kinds_listed_again() {
+    let newer = || Reply::List("26", "", vec![pod("b", "22")]);
+    let mut run = run(with_outage(5, vec![Reply::Watch(vec![], FOREVER), empty("24"), newer(), empty("24"), newer()]));
+    // The list of the new generation is refused as well while it is older.
+    run.expect(&["reset [] bad []", "apply a", "reset [\"b\"] bad [] generation 1 back"]).await;
+    assert_eq!(run.relist.back_after(0).await, 1);
+    // Without an outage it was an API server that is behind.
+    let behind = vec![empty("25"), Reply::Watch(vec![gone()], FOREVER), empty("24"), newer()];
+    let mut run = self::run(behind);
+    run.expect(&["reset [] bad []", "reset [\"b\"] bad []"]).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -379,6 +379,21 @@ pub fn table() -> Vec<Case> {
             .within(secs(600))
             .only_in_soak(),
         case!(
+            "R2-busy",
+            "the same while other clients write more than the backup lacks",
+            Setup { programs: false, ..usual() },
+            restored::unnoticed
+        )
+        .within(secs(600)),
+        case!(
+            "R2-passed",
+            "the same while they do so when the first lists have been refused",
+            Setup { programs: false, ..usual() },
+            restored::passed
+        )
+        .within(secs(600))
+        .only_in_soak(),
+        case!(
             "K10-elected",
             "the same where the lease is held before the pods are listed",
             aimed(),

@@ -1,4 +1,4 @@
-//! Rows R1 and R2: etcd is restored from a backup while both programs run. They work again without a restart, and delete nothing that the backup has.
+//! Rows R1, R2, R2-busy and R2-passed: etcd is restored from a backup while both programs run. They work again without a restart, and delete nothing that the backup has.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,8 +8,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
+use super::lifecycle::wait_unschedulable;
+use super::old_views::cordon;
 use super::seen::bound;
 use crate::objects::{NAMESPACE, make_node, podgroups};
 use crate::programs::Program;
@@ -21,19 +23,46 @@ use crate::{chart, http, kubeconfig, say};
 /// How many writes the backup does not have.
 const LOST: u32 = 400;
 
+/// What a program logs when it has noticed the restore.
+const NOTICED: &str = "back to an earlier state (its etcd was restored from a backup)";
+
+/// What happens right after the restore.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    /// Nothing but what the case waits for. The cluster stays for a while below the versions that were seen before.
+    Quiet,
+    /// Other clients write more than the backup lacks. The versions that were seen before are passed before the programs are back, and no version shows the restore.
+    Busy,
+    /// They write as much a little later. The first lists are older than what was seen, and the next ones are not.
+    BusyLater,
+}
+
+/// When they write: a list that is older is read again after 15 s at most, and accepted after 60 s.
+const LATER: Duration = secs(15);
+
 /// R1. With leader election: within a minute.
 pub(super) async fn with_election(w: &mut World) -> Result<()> {
     // The lease must outlive the time in which the control plane is away: a program that lost it would be started again, and prove nothing.
     let flags = ["--leader-elect-lease-duration=90s", "--leader-elect-renew-deadline=80s"];
-    restored(w, &flags, secs(60), "the cluster went back to an earlier state").await
+    restored(w, &flags, secs(60), Then::Quiet).await
 }
 
 /// R2. Without leader election: within three minutes.
 pub(super) async fn without_election(w: &mut World) -> Result<()> {
-    restored(w, &["--leader-elect=false"], secs(180), "no event and no bookmark for 75s").await
+    restored(w, &["--leader-elect=false"], secs(180), Then::Quiet).await
 }
 
-async fn restored(w: &mut World, flags: &[&str], within: Duration, noticed: &str) -> Result<()> {
+/// R2-busy. Without leader election, and nothing shows that the cluster went back.
+pub(super) async fn unnoticed(w: &mut World) -> Result<()> {
+    restored(w, &["--leader-elect=false"], secs(180), Then::Busy).await
+}
+
+/// R2-passed. Without leader election, and the cluster passes the versions that were seen before while lists are refused.
+pub(super) async fn passed(w: &mut World) -> Result<()> {
+    restored(w, &["--leader-elect=false"], secs(180), Then::BusyLater).await
+}
+
+async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then) -> Result<()> {
     let (cluster, client) = (w.cluster(), w.client());
     chart::install(cluster, &[]).await?;
     let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;
@@ -51,29 +80,48 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, noticed: &str
     Workload::new("kept").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "kept", 2, 20).await?;
     let before = everything(&client).await?;
+    // The backup has this gang without nodes.
+    make_node(&client, "n2", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    cordon(&client, "n2", true).await?;
+    Workload::new("late").replicas(2).gang("2").on_node("n2").make(&client).await?;
+    let late = wait_one_group(&client, "late", 20).await?.name_any();
+    wait_unschedulable(&client, &late).await?;
     let backup = cluster.backup().await?;
 
-    // What the backup does not have: a gang, and the end of another.
+    // What the backup does not have: the nodes of this gang, another gang, and the end of a third.
+    cordon(&client, "n2", false).await?;
+    wait_running(&client, "late", 2, 20).await?;
     Workload::new("lost").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "lost", 2, 20).await?;
     crate::workloads::scale(&client, "kept", 0).await?;
     wait_running(&client, "kept", 0, 20).await?;
-    churn(&client).await?;
+    churn(&client, LOST).await?;
     let away = Instant::now();
     cluster.restore(&backup).await?;
     say::line(format!("        the control plane was away for {:.1} s", away.elapsed().as_secs_f64()));
     let back = Instant::now();
+    if then != Then::Quiet {
+        if then == Then::BusyLater {
+            sleep(LATER).await;
+        }
+        churn(&client, 2 * LOST).await?;
+    }
     // Kubernetes' documents recommend it, because kube-controller-manager may rely on stale data.
     cluster.restart("kube-controller-manager").await?;
+    cordon(&client, "n2", false).await?;
     Workload::new("after").replicas(2).gang("2").make(&client).await?;
     wait_one_group(&client, "after", within.as_secs()).await?;
     // Whether its pods run is a matter of kwok, which was killed and waits for its own leases of the nodes.
-    wait_until(within.saturating_sub(back.elapsed()), "the new gang is bound", || async {
-        let count = bound(&client, "after").await?;
-        Ok(Seen::when(count == 2, || format!("{count} of 2 pods are bound")))
-    })
+    wait_until(
+        within.saturating_sub(back.elapsed()),
+        "the new gang is bound, and the one that was bound after the backup is bound again",
+        || async {
+            let (after, late) = (bound(&client, "after").await?, bound(&client, "late").await?);
+            Ok(Seen::when(after == 2 && late == 2, || format!("of 2 pods each are bound: after {after}, late {late}")))
+        },
+    )
     .await?;
-    say::line(format!("        a new gang was bound {:.1} s after the restore", back.elapsed().as_secs_f64()));
+    say::line(format!("        both gangs were bound {:.1} s after the restore", back.elapsed().as_secs_f64()));
 
     let now = everything(&client).await?;
     let gone: Vec<_> = before.iter().filter(|(what, uid)| now.get(*what) != Some(uid)).collect();
@@ -82,7 +130,7 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, noticed: &str
     for program in &mut programs {
         ensure!(program.runs(), "{} ended", program.name());
         let log = std::fs::read_to_string(program.log())?;
-        ensure!(log.contains(noticed), "{} did not log: {noticed}", program.name());
+        ensure!(then == Then::Busy || log.contains(NOTICED), "{} did not log: {NOTICED}", program.name());
         ready(program.port(), program.name(), within.saturating_sub(back.elapsed()).max(secs(5))).await?;
         program.terminate().await?;
     }
@@ -110,12 +158,12 @@ async fn everything(client: &Client) -> Result<BTreeMap<String, String>> {
     Ok(groups.items.into_iter().map(of_group).chain(pods.items.into_iter().map(of_pod)).collect())
 }
 
-/// Raises the revision of etcd.
-async fn churn(client: &Client) -> Result<()> {
+/// Raises the revision of etcd by this many writes.
+async fn churn(client: &Client, writes: u32) -> Result<()> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     let object: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "churn"}}))?;
     maps.create(&PostParams::default(), &object).await?;
-    for number in 0..LOST {
+    for number in 0..writes {
         maps.patch("churn", &PatchParams::default(), &Patch::Merge(json!({"data": {"n": number.to_string()}}))).await?;
     }
     Ok(())
