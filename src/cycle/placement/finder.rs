@@ -49,6 +49,8 @@ type Key = (ClassId, BTreeSet<String>);
 struct Shortlist {
     /// The position in the log of changed nodes up to which the list is current; none before the first answer.
     mark: Option<u64>,
+    /// How many kinds of devices pods had requested then.
+    kinds: usize,
     /// The best nodes, the best first.
     best: Vec<(Score, NodeId)>,
     /// No node that is not on the list has a better score; none where every node that fits is on the list.
@@ -167,6 +169,10 @@ impl Shortlist {
 
     /// Updates the list by the nodes that changed since the last answer. Returns whether the list has the answer.
     fn refresh(&mut self, query: &Query<'_>, snapshot: Snapshot<'_>) -> bool {
+        let kinds = snapshot.placed.requested_devices().len();
+        if std::mem::replace(&mut self.kinds, kinds) != kinds {
+            return false;
+        }
         let changed = self.mark.and_then(|mark| snapshot.nodes.since(mark)).filter(|changed| changed.len() <= MOST_CHANGES);
         let Some(changed) = changed else { return false };
         self.tally = self.tally.take().filter(|_| changed.is_empty());
@@ -176,7 +182,7 @@ impl Shortlist {
                 self.best.remove(at);
             }
             let Some(node) = snapshot.node(*id).filter(|node| refusal(query, node).is_none()) else { continue };
-            let score = score(snapshot.strategy, query.request, node.accounting, &node.facts.name);
+            let score = score(query, &node, snapshot);
             if self.bound.as_ref().is_none_or(|bound| score <= *bound) {
                 let at = self.best.partition_point(|(listed, _)| *listed < score);
                 self.best.insert(at, (score, *id));
@@ -205,7 +211,7 @@ fn tally(table: &mut NodeTable, query: &Query<'_>, snapshot: Snapshot<'_>) -> Ta
 pub(super) fn each_node(query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
     let fits = |id: NodeId| {
         let node = snapshot.node(id).filter(|node| !not.contains(&id) && refusal(query, node).is_none())?;
-        Some((score(snapshot.strategy, query.request, node.accounting, &node.facts.name), id))
+        Some((score(query, &node, snapshot), id))
     };
     let mut best: Vec<_> = snapshot.nodes.ids().filter_map(fits).collect();
     best.sort();

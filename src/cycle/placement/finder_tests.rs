@@ -70,6 +70,7 @@ fn facts(n: u8, cpu: i64, gpus: i64, zone: bool, odd: u8) -> NodeFacts {
     facts.labels.insert("zone".into(), if zone { "a" } else { "b" }.into());
     facts.unschedulable = odd == 1;
     facts.taints.extend((odd == 2).then(|| Taint { key: "k".into(), value: None, effect: "NoSchedule".into() }));
+    facts.soft_taints.extend((odd == 4).then(|| Taint { key: "k".into(), value: None, effect: "PreferNoSchedule".into() }));
     facts
 }
 
@@ -92,12 +93,12 @@ proptest! {
     #![proptest_config(crate::random_tests::config(512))]
 
     #[test]
-    fn the_finder_says_what_asking_every_node_says(steps in prop::collection::vec(step(), 1..80), pack in any::<bool>()) {
+    fn the_finder_says_what_asking_every_node_says(steps in prop::collection::vec(step(), 1..80), strategy in 0..3_u8) {
         let (mut nodes, mut ledger, mut placed, mut classes) =
             (Nodes::default(), Ledger::new(), PlacedPods::default(), Classes::default());
         // Of one the shortlists are as long as there are nodes or not, of one there are none.
         let mut finders = [1, 2, 3, 1_000].map(|users| (users, NodeFinder::default()));
-        let strategy = if pack { NodeStrategy::Pack } else { NodeStrategy::Spread };
+        let strategy = [NodeStrategy::Auto, NodeStrategy::Spread, NodeStrategy::Pack][usize::from(strategy)];
         let all = (0..7_u8).map(|n| Step::Node(n, 20 + i64::from(n), 0, true, 0));
         for step in all.chain(steps) {
             match step {
@@ -127,7 +128,9 @@ proptest! {
                     }
                 }
                 Step::Asks(cpu, gpus, further, zone, bears, last) => {
-                    let id = classes.join(&asks(cpu, gpus, further, zone, bears), &mut placed);
+                    let pod = asks(cpu, gpus, further, zone, bears);
+                    placed.learn(&pod);
+                    let id = classes.join(&pod, &mut placed);
                     let class = classes.get(id).unwrap();
                     let none = BTreeSet::new();
                     let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy, barred: &none };

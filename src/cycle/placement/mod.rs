@@ -33,8 +33,10 @@ mod oracle_tests;
 /// The strategy that chooses among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// The emptiest, so that a failing node takes little with it.
+    /// The one with the fewest free devices for a pod that requests a device, so that whole nodes stay free for gangs; the emptiest for any other pod.
     #[default]
+    Auto,
+    /// The emptiest, so that a failing node takes little with it.
     Spread,
     /// The fullest, so that whole nodes stay free for large gangs.
     Pack,

@@ -12,6 +12,7 @@ use crate::api::pod_terms::{HostPort, PodSelector, PodTerms};
 use crate::api::{PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::placement::nodes::NodeId;
+use crate::resources::ResourceName;
 
 use super::on_nodes::{Count, OnNodes};
 use super::selection::{LabelSetId, PodLabels, Selection, SelectorId};
@@ -35,7 +36,12 @@ pub struct PlacedPods {
     ports: BTreeMap<(u16, Arc<str>), ByAddress>,
     /// The label sets that other terms keep away than before, since they were taken last.
     changed: BTreeSet<LabelSetId>,
+    /// The kinds of devices (extended resources with a `/`) that any pod has requested since the start, at most [`MOST_DEVICES`].
+    devices: BTreeSet<ResourceName>,
 }
+
+/// The most kinds of devices that are told from those that no pod requests.
+const MOST_DEVICES: usize = 256;
 
 /// The nodes on which an address is taken; none is all addresses of the node.
 type ByAddress = BTreeMap<Option<Arc<str>>, OnNodes>;
@@ -75,6 +81,11 @@ impl PlacedPods {
         };
         if self.pods.get(uid).is_some_and(same) {
             return false;
+        }
+        for (name, _) in pod.request.iter().filter(|(name, _)| name.contains('/')) {
+            if self.devices.len() < MOST_DEVICES && !self.devices.contains(name) {
+                self.devices.insert(name.clone());
+            }
         }
         let node = self.take(uid);
         self.unlearn(uid);
@@ -239,6 +250,12 @@ impl PlacedPods {
         std::mem::take(&mut self.changed)
     }
 
+    /// Returns the kinds of devices that any pod has requested. None is ever removed, so a longer set is another set.
+    #[must_use]
+    pub const fn requested_devices(&self) -> &BTreeSet<ResourceName> {
+        &self.devices
+    }
+
     /// Returns the label set of a known pod.
     #[must_use]
     pub fn set_of(&self, uid: &Uid) -> Option<LabelSetId> {
@@ -300,7 +317,7 @@ impl PlacedPods {
     /// Returns whether nothing is remembered but the labels of namespaces.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, changed } = self;
+        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, changed, devices: _ } = self;
         selection.sizes() == (0, 0)
             && pods.is_empty()
             && nodes.is_empty()
