@@ -12,7 +12,7 @@ use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::filter::Query;
-use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, tally_of_each};
+use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, fitting_of_each, tally_of_each};
 use crate::cycle::placement::node_table::NodeTable;
 use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::snapshot::Snapshot;
@@ -140,13 +140,14 @@ proptest! {
                     let best = every.iter().find(|(_, id)| !last.contains(id)).or(every.first());
                     let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
                     for (users, finder) in &mut finders {
-                        let asks = Asks { id, class, users: *users, only: None };
+                        let asks = Asks { id, class, users: *users, group: None, only: None };
                         prop_assert_eq!(finder.best(asks, &last, snapshot), truth.clone(), "{} users", users);
                     }
                     let mut table = NodeTable::default();
                     if table.prepare(&class.request, snapshot) {
                         prop_assert_eq!(table.scan(&query, &BTreeSet::new(), usize::MAX, snapshot), every);
                         prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
+                        prop_assert_eq!(table.fitting(&query, &last, snapshot), fitting_of_each(&query, &last, snapshot));
                     } else {
                         let beyond = nodes.iter().any(|node| node.allocatable.get("cpu") == Amount::MAX);
                         prop_assert!(further > 4 || beyond, "the table answers where it can");
@@ -168,7 +169,7 @@ fn however_many_classes_there_are_the_shortlists_are_bounded() {
     for cpu in 1..=i64::try_from(MOST_LISTS + 5).unwrap() {
         let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]), &mut placed);
         let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy: NodeStrategy::Spread, barred: &none };
-        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, only: None };
+        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, group: None, only: None };
         assert!(finder.best(asks(1), &BTreeSet::new(), snapshot).is_ok(), "a pod that is alone in its class leaves nothing behind");
         assert!(finder.best(asks(2), &BTreeSet::new(), snapshot).is_ok());
     }

@@ -24,6 +24,7 @@ use super::filter::{Concerns, Query, avoided, refusal};
 use super::nodes::NodeId;
 use super::score::{Score, WHOLE, cost, is_scarce, order};
 use super::snapshot::Snapshot;
+use super::weigh::Candidate;
 use crate::cycle::explain::{Count, Reason, Tally};
 
 /// The most resources with a column. If there would be more, all columns are dropped, and the resources of the present request get new ones.
@@ -184,8 +185,7 @@ impl NodeTable {
                 *least = (*least).max(full.saturating_add(step));
             }
         }
-        let devices = query.request.iter().filter(|(name, _)| snapshot.placed.requested_devices().contains(*name)).count();
-        let devices = u32::try_from(devices).unwrap_or(u32::MAX);
+        let devices = requested_devices(query.request, snapshot);
         let may_pack = snapshot.strategy == Strategy::Auto && wanted.iter().any(|want| want.is_device);
         let concerns = Concerns::of_pod(query);
         let mut best: Vec<((u32, u32), NodeId)> = Vec::new();
@@ -197,7 +197,7 @@ impl NodeTable {
             let of_devices = if may_pack { wanted.iter().filter_map(|want| want.device_fullness(place)).max() } else { None };
             let bound = match snapshot.strategy {
                 Strategy::Pack => WHOLE.saturating_sub(least.saturating_add(1)),
-                strategy => cost(strategy, *least, of_devices),
+                Strategy::Auto | Strategy::Spread => cost(snapshot.strategy, *least, of_devices),
             };
             // Of equal nodes the first one in the table is the best.
             if worst.is_some_and(|worst| worst <= (wasted, bound)) || wanted.iter().any(|want| want.short(place).is_some()) {
@@ -225,6 +225,30 @@ impl NodeTable {
         let named =
             |((wasted, cost), id): ((u32, u32), NodeId)| Some((Score::new(wasted, cost, Arc::clone(&snapshot.nodes.get(id)?.name)), id));
         best.into_iter().filter_map(named).collect()
+    }
+
+    /// Returns every node that takes the pod and is not in `not`, in the order of equal nodes. Call [`prepare`](Self::prepare) before.
+    pub(super) fn fitting(&self, query: &Query<'_>, not: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Vec<Candidate> {
+        let wanted = self.wanted(query.request);
+        let devices = requested_devices(query.request, snapshot);
+        let concerns = Concerns::of_pod(query);
+        let mut fitting = Vec::new();
+        for (place, entry) in self.nodes.iter().enumerate() {
+            if wanted.iter().any(|want| want.short(place).is_some())
+                || query.verdict.refuses(entry.id)
+                || not.contains(&entry.id)
+                || (entry.concerns.meet(concerns) && !takes(query, entry.id, snapshot))
+            {
+                continue;
+            }
+            let avoided =
+                if entry.is_avoided { snapshot.nodes.get(entry.id).map_or(0, |facts| avoided(query.constraints, facts)) } else { 0 };
+            let of_devices = wanted.iter().filter_map(|want| want.device_fullness(place)).max();
+            let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
+            let wasted = entry.devices.saturating_sub(devices).saturating_add(avoided);
+            fitting.push(Candidate { wasted, cost: cost(snapshot.strategy, fullness, of_devices), id: entry.id });
+        }
+        fitting
     }
 
     /// Returns how many nodes refuse, and why. Call [`prepare`](Self::prepare) before.
@@ -323,13 +347,18 @@ fn parts(amount: i128, whole: i128) -> (u32, i128) {
 
 fn entry(id: NodeId, snapshot: Snapshot<'_>) -> Option<Entry> {
     let node = snapshot.node(id)?;
-    let devices = node.accounting.allocatable.iter().filter(|(name, _)| snapshot.placed.requested_devices().contains(*name)).count();
     Some(Entry {
         id,
         concerns: Concerns::of_node(node.facts),
-        devices: u32::try_from(devices).unwrap_or(u32::MAX),
+        devices: requested_devices(node.accounting.allocatable, snapshot),
         is_avoided: !node.facts.soft_taints.is_empty(),
     })
+}
+
+/// Returns how many of the resources are kinds of devices that pods request.
+fn requested_devices(of: &Resources, snapshot: Snapshot<'_>) -> u32 {
+    let devices = of.iter().filter(|(name, _)| snapshot.placed.requested_devices().contains(*name)).count();
+    u32::try_from(devices).unwrap_or(u32::MAX)
 }
 
 fn takes(query: &Query<'_>, id: NodeId, snapshot: Snapshot<'_>) -> bool {

@@ -39,6 +39,16 @@ impl Score {
     pub(super) fn new(wasted: u32, cost: u32, name: Arc<str>) -> Self {
         Self { wasted, cost, order: order(&name), name }
     }
+
+    /// Returns the figures before the order.
+    pub(super) const fn figures(&self) -> (u32, u32) {
+        (self.wasted, self.cost)
+    }
+
+    /// Returns what orders equal nodes.
+    pub(super) const fn order(&self) -> (u64, &Arc<str>) {
+        (self.order, &self.name)
+    }
 }
 
 /// The value of a full node: fullness is measured in millionths.

@@ -26,8 +26,7 @@ pub(super) fn untolerated<'a>(constraints: &Constraints, node: &'a NodeFacts) ->
 }
 
 /// Returns how many of the taints that keep pods away where they have a choice (`PreferNoSchedule`) the pod does not tolerate.
-#[must_use]
-pub fn avoided(constraints: &Constraints, node: &NodeFacts) -> u32 {
+pub(in crate::cycle::placement) fn avoided(constraints: &Constraints, node: &NodeFacts) -> u32 {
     let untolerated = node.soft_taints.iter().filter(|taint| !tolerated(&constraints.tolerations, taint)).count();
     u32::try_from(untolerated).unwrap_or(u32::MAX)
 }

@@ -104,8 +104,9 @@ fn terms() -> impl Strategy<Value = PodTerms> {
         address: address.map(|last| Arc::from(format!("10.0.0.{last}"))),
     });
     let ports = prop::collection::btree_set(port, 0..2);
-    (prop::collection::vec(term(), 0..3), prop::collection::vec(term(), 0..3), prop::collection::vec(spread, 0..3), ports)
-        .prop_map(|(affinity, anti_affinity, spread, host_ports)| PodTerms { affinity, anti_affinity, spread, host_ports })
+    (prop::collection::vec(term(), 0..3), prop::collection::vec(term(), 0..3), prop::collection::vec(spread, 0..3), ports).prop_map(
+        |(affinity, anti_affinity, spread, host_ports)| PodTerms { affinity, anti_affinity, spread, host_ports, ..PodTerms::default() },
+    )
 }
 
 fn test_pod() -> impl Strategy<Value = TestPod> {
