@@ -17,7 +17,7 @@ use serde_json::{Value, from_value, json};
 
 /// The default settings.
 const POLICY: Policy =
-    Policy { placement: Strategy::Spread, evictions: true, admission_timeout: Duration::from_secs(30), release: Duration::from_secs(300) };
+    Policy { placement: Strategy::Auto, evictions: true, admission_timeout: Duration::from_secs(30), release: Duration::from_secs(300) };
 
 /// The size of the input. Other sizes are compared with the default.
 #[derive(Clone, Copy)]

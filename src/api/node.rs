@@ -76,6 +76,8 @@ pub struct NodeFacts {
     pub labels: BTreeMap<String, String>,
     /// The taints with the effects `NoSchedule` and `NoExecute`. A cordon is in `unschedulable`.
     pub taints: Vec<Taint>,
+    /// The taints with the effect `PreferNoSchedule`: the node comes after others for a pod that does not tolerate them.
+    pub soft_taints: Vec<Taint>,
     /// Whether the node is cordoned.
     pub unschedulable: bool,
     /// Those features that its kubelet declares and that pods may need.
@@ -108,6 +110,7 @@ impl NodeFacts {
             allocatable,
             labels: node.metadata.labels.clone().unwrap_or_default(),
             taints: node.spec.taints.iter().filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")).cloned().collect(),
+            soft_taints: node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule").cloned().collect(),
             unschedulable: node.spec.unschedulable,
             declared_features: [RESTART_ALL, HOST_NETWORK_USERS]
                 .into_iter()

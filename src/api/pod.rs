@@ -132,12 +132,24 @@ pub struct Affinity {
     pub pod_anti_affinity: Option<PodAffinity>,
 }
 
-/// The required node affinity. Preferences are not decoded, because a scheduler may ignore them.
+/// The node affinity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeAffinity {
     /// The terms, at least one of which must match.
     pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+    /// The terms that a node should match.
+    pub preferred_during_scheduling_ignored_during_execution: Vec<PreferredNodes>,
+}
+
+/// Nodes that a pod prefers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PreferredNodes {
+    /// From 1 to 100.
+    pub weight: i32,
+    /// The nodes.
+    pub preference: NodeSelectorTerm,
 }
 
 /// Terms, at least one of which must match.
@@ -170,12 +182,24 @@ pub struct NodeRequirement {
     pub values: Vec<String>,
 }
 
-/// The required pod affinity or anti-affinity. Preferences are not decoded.
+/// The pod affinity or anti-affinity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinity {
     /// The terms, which must all match.
     pub required_during_scheduling_ignored_during_execution: Vec<PodAffinityTerm>,
+    /// The terms that should match.
+    pub preferred_during_scheduling_ignored_during_execution: Vec<PreferredPods>,
+}
+
+/// Pods that a pod would have, or not have, in its domain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PreferredPods {
+    /// From 1 to 100.
+    pub weight: i32,
+    /// The pods and the domains.
+    pub pod_affinity_term: PodAffinityTerm,
 }
 
 /// One term of pod affinity.
@@ -214,7 +238,7 @@ pub struct Toleration {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopologySpread {
-    /// DoNotSchedule makes the constraint required.
+    /// DoNotSchedule makes the constraint required; ScheduleAnyway makes it a preference.
     pub when_unsatisfiable: String,
     /// The topology key: nodes with the same value of this label are one domain.
     pub topology_key: String,

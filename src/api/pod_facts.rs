@@ -11,7 +11,7 @@ use crate::resources::Resources;
 use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
-use super::membership::{GroupKey, group_of};
+use super::membership::{GroupKey, controller_of, group_of};
 use super::names::{
     CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, PREEMPTABLE, QUEUE_PATH, TASK, YES,
 };
@@ -24,6 +24,9 @@ use super::unsupported::{Unsupported, unsupported};
 
 /// The default grace period, as in the API server.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// The kinds of controllers whose pods are spread over nodes and zones by default, as in kube-scheduler.
+const REPLICATED: [&str; 3] = ["ReplicaSet", "ReplicationController", "StatefulSet"];
 
 /// The phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,7 +144,10 @@ impl PodFacts {
         let unsupported = unsupported(meta, &pod.spec, &request);
         let affinity = pod.spec.affinity.clone().unwrap_or_default();
         let (namespace, labels) = (meta.namespace.as_deref().unwrap_or_default(), meta.labels.clone().unwrap_or_default());
-        let terms = Arc::new(PodTerms::of(&pod.spec, namespace, &labels, &mut faults));
+        let terms = PodTerms::of(&pod.spec, namespace, &labels, &mut faults);
+        let is_replica = controller_of(meta).is_some_and(|owner| REPLICATED.contains(&owner.kind.as_str()));
+        let spreads_by_default = is_replica && pod.spec.topology_spread_constraints.is_empty();
+        let terms = Arc::new(PodTerms { spreads_by_default, ..terms });
         let names = |key: &&str| meta.annotations.as_ref().and_then(|all| all.get(*key)).is_some_and(|name| !name.is_empty());
         Self {
             namespace: Arc::from(namespace),

@@ -1,4 +1,4 @@
-//! What does a pod require of the other pods on its node and in its topology domain?
+//! What does a pod require of the other pods on its node and in its topology domain, and which nodes does it prefer?
 //!
 //! Facts of `affinity.podAffinity`, `affinity.podAntiAffinity` and `topologySpreadConstraints`. The API server has merged `matchLabelKeys` and
 //! `mismatchLabelKeys` of affinity terms into their selectors when the pod was created, so they are not read here; those of spread constraints are
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::fault::Fault;
 use super::label_selector::LabelSelector;
-use super::pod::{ContainerPort, PodAffinityTerm, PodSpec, TopologySpread};
+use super::pod::{ContainerPort, NodeSelectorTerm, PodAffinityTerm, PodSpec, PreferredPods, TopologySpread};
 
 /// Pods that are selected by their namespace and their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +61,21 @@ pub struct PodTerms {
     pub spread: Vec<SpreadConstraint>,
     /// The host ports, which no other pod on the node may have.
     pub host_ports: BTreeSet<HostPort>,
+    /// The preferences; none where there is none.
+    pub preferences: Option<Arc<PodPreferences>>,
+    /// Whether the pods of its PodGroup are spread over nodes and zones though the pod does not say so, as the replicas of a service are.
+    pub spreads_by_default: bool,
+}
+
+/// The nodes that a pod prefers among those that fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodPreferences {
+    /// Terms for nodes, each with its weight.
+    pub node_affinity: Vec<(i32, NodeSelectorTerm)>,
+    /// Pods that should be in the domain, each with its weight; the weight is negative for pods that should not be there.
+    pub others: Vec<(i32, AffinityTerm)>,
+    /// The spread constraints with `ScheduleAnyway`.
+    pub spread: Vec<SpreadConstraint>,
 }
 
 /// A port of the node.
@@ -99,7 +114,15 @@ const LARGEST: usize = 1_000;
 
 impl Default for PodTerms {
     fn default() -> Self {
-        Self { namespace: Arc::from(""), affinity: Vec::new(), anti_affinity: Vec::new(), spread: Vec::new(), host_ports: BTreeSet::new() }
+        Self {
+            namespace: Arc::from(""),
+            affinity: Vec::new(),
+            anti_affinity: Vec::new(),
+            spread: Vec::new(),
+            host_ports: BTreeSet::new(),
+            preferences: None,
+            spreads_by_default: false,
+        }
     }
 }
 
@@ -125,13 +148,24 @@ impl PodTerms {
         };
         let affinity = read("spec.affinity.podAffinity", required);
         let anti_affinity = read("spec.affinity.podAntiAffinity", anti);
-        let hard = spec.topology_spread_constraints.iter().filter(|spread| spread.when_unsatisfiable == "DoNotSchedule");
-        let constraint = |spread| {
+        let (hard, soft): (Vec<_>, Vec<_>) =
+            spec.topology_spread_constraints.iter().partition(|spread| spread.when_unsatisfiable == "DoNotSchedule");
+        let mut constraint = |spread| {
             let read = spread_constraint(spread, namespace, labels);
             read.map_err(|error| faults.push(Fault::new("spec.topologySpreadConstraints", &error, "is no label selector"))).ok()
         };
-        let spread = hard.filter_map(constraint).collect();
-        let terms = Self { namespace: Arc::from(namespace), affinity, anti_affinity, spread, host_ports: host_ports(spec) };
+        let spread = hard.into_iter().filter_map(&mut constraint).collect();
+        let soft = soft.into_iter().filter_map(&mut constraint).collect();
+        let preferences = preferences(spec, namespace, soft, faults);
+        let terms = Self {
+            namespace: Arc::from(namespace),
+            affinity,
+            anti_affinity,
+            spread,
+            host_ports: host_ports(spec),
+            preferences,
+            spreads_by_default: false,
+        };
         let size =
             terms.selectors().map(|one| one.labels.size().saturating_add(one.namespace_selector.size())).fold(0, usize::saturating_add);
         if size > LARGEST {
@@ -144,11 +178,36 @@ impl PodTerms {
         terms
     }
 
-    /// Returns the selectors of all terms.
-    pub fn selectors(&self) -> impl Iterator<Item = &PodSelector> {
-        let terms = self.affinity.iter().chain(&self.anti_affinity).map(|term| &term.pods);
-        terms.chain(self.spread.iter().map(|constraint| &constraint.pods))
+    /// Returns the selectors of all terms and preferences.
+    fn selectors(&self) -> impl Iterator<Item = &PodSelector> {
+        let preferred = self.preferences.iter().flat_map(|own| own.others.iter().map(|(_, term)| term));
+        let terms = self.affinity.iter().chain(&self.anti_affinity).chain(preferred).map(|term| &term.pods);
+        let soft = self.preferences.iter().flat_map(|own| &own.spread);
+        terms.chain(self.spread.iter().chain(soft).map(|constraint| &constraint.pods))
     }
+}
+
+/// Reads the preferences. What cannot be read becomes a fault.
+fn preferences(spec: &PodSpec, namespace: &str, spread: Vec<SpreadConstraint>, faults: &mut Vec<Fault>) -> Option<Arc<PodPreferences>> {
+    let affinity = spec.affinity.as_ref();
+    let nodes = affinity.and_then(|all| all.node_affinity.as_ref()).map(|all| &all.preferred_during_scheduling_ignored_during_execution);
+    let node_affinity = nodes.into_iter().flatten().map(|nodes| (nodes.weight, nodes.preference.clone())).collect();
+    let mut others = Vec::new();
+    let mut read = |place: &str, all: Option<&Vec<PreferredPods>>, sign: i32| {
+        for pods in all.into_iter().flatten() {
+            match affinity_term(&pods.pod_affinity_term, namespace) {
+                Ok(term) => others.push((pods.weight.saturating_mul(sign), term)),
+                Err(error) => faults.push(Fault::new(place, &error, "is no label selector")),
+            }
+        }
+    };
+    let preferred = affinity.and_then(|all| all.pod_affinity.as_ref()).map(|all| &all.preferred_during_scheduling_ignored_during_execution);
+    read("spec.affinity.podAffinity", preferred, 1);
+    let avoided =
+        affinity.and_then(|all| all.pod_anti_affinity.as_ref()).map(|all| &all.preferred_during_scheduling_ignored_during_execution);
+    read("spec.affinity.podAntiAffinity", avoided, -1);
+    let preferences = PodPreferences { node_affinity, others, spread };
+    (preferences != PodPreferences::default()).then(|| Arc::new(preferences))
 }
 
 /// Returns the host ports of the containers and the sidecars. A plain init container has ended when the others run.

@@ -44,6 +44,7 @@ pub(crate) fn node(name: &str, offers: &[(&str, i64)]) -> NodeFacts {
         allocatable: amounts(offers).with("pods", Amount::from_units(110)),
         labels: [].into(),
         taints: Vec::new(),
+        soft_taints: Vec::new(),
         unschedulable: false,
         declared_features: [].into(),
         faults: Vec::new(),

@@ -125,8 +125,9 @@ pub struct SchedulerFlags {
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8081", value_parser = parse_address)]
     pub http_address: SocketAddr,
 
-    /// Whether a pod goes to the emptiest or to the fullest node that fits
-    #[arg(long, value_enum, default_value_t = Placement::Spread)]
+    /// Which of the nodes that fit a pod goes to: the emptiest (spread), the fullest (pack), or (auto) the one with the fewest free devices for a
+    /// pod that requests a device, and the emptiest for any other
+    #[arg(long, value_enum, default_value_t = Placement::Auto)]
     pub placement: Placement,
 
     /// Which program decides whether a queue is open: this scheduler, from the annotation queue-desired-state (own), or Volcano's queue
@@ -166,8 +167,10 @@ pub enum LogFormat {
 /// The node that is chosen among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Placement {
-    /// The emptiest node, so that the failure of a node affects few pods.
+    /// By devices for a pod that requests a device, so that whole nodes stay free for gangs; the emptiest node for any other pod.
     #[default]
+    Auto,
+    /// The emptiest node, so that the failure of a node affects few pods.
     Spread,
     /// The fullest node, so that whole nodes stay free for large gangs.
     Pack,

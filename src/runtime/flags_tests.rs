@@ -29,7 +29,7 @@ fn without_flags_the_defaults_are_the_documented_ones() {
     assert_eq!(flags.http_address.to_string(), "0.0.0.0:8080");
     let flags = scheduler(&[]).unwrap();
     assert_eq!(flags.http_address.to_string(), "0.0.0.0:8081");
-    assert_eq!(flags.placement, Placement::Spread);
+    assert_eq!(flags.placement, Placement::Auto);
     assert_eq!(flags.queue_status, QueueStatusBy::Own);
 }
 

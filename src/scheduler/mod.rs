@@ -122,6 +122,7 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics, relist } = setup;
     observe::start(&mut program, &client, &readiness, &watch_metrics, &relist, &sender);
     let placement = match flags.placement {
+        Placement::Auto => Strategy::Auto,
         Placement::Spread => Strategy::Spread,
         Placement::Pack => Strategy::Pack,
     };

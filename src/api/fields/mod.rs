@@ -152,9 +152,12 @@ fn every_field_of_a_pod_is_listed_and_means_what_is_listed() {
     assert_eq!(gaps(&fields, &rows), [""; 0]);
     let requirement = json!([{ "key": "k", "operator": "In", "values": ["v"] }]);
     let selector = json!({ "matchLabels": { "k": "v" }, "matchExpressions": requirement });
-    let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [{
-        "topologyKey": "t", "labelSelector": selector, "namespaceSelector": selector, "namespaces": ["n"],
-    }] });
+    let term = json!({ "topologyKey": "t", "labelSelector": selector, "namespaceSelector": selector, "namespaces": ["n"] });
+    let terms = json!({
+        "requiredDuringSchedulingIgnoredDuringExecution": [term],
+        "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 1, "podAffinityTerm": term }],
+    });
+    let nodes = json!({ "matchExpressions": requirement, "matchFields": requirement });
     let full = json!({
         "hostNetwork": true,
         "hostUsers": false,
@@ -162,9 +165,10 @@ fn every_field_of_a_pod_is_listed_and_means_what_is_listed() {
             "maxSkew": 1, "topologyKey": "t", "whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore",
             "labelSelector": { "matchLabels": { "k": "v" }, "matchExpressions": requirement },
         }],
-        "affinity": { "podAffinity": terms, "podAntiAffinity": terms, "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{ "matchExpressions": requirement, "matchFields": requirement }],
-        } } },
+        "affinity": { "podAffinity": terms, "podAntiAffinity": terms, "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [nodes] },
+            "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 1, "preference": nodes }],
+        } },
         "containers": [{ "name": "c", "ports": [{ "hostPort": 8080 }], "resources": { "requests": { "cpu": "2" } } }],
         "initContainers": [{ "name": "i", "ports": [{ "hostPort": 9090 }], "restartPolicy": "Always", "resources": { "requests": { "cpu": "1" } } }],
         "schedulingGates": [{ "name": "g" }],

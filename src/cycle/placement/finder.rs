@@ -5,10 +5,14 @@
 //!
 //! A node that is not on the shortlist, and has not changed since, is no better than its `bound`. So the first node of the list is the
 //! best one. The shortlist changes no result: without it the answers are the same.
+//!
+//! A pod with preferences is [weighed](super::weigh) on every node that fits. For replicas that are only spread by default, which is nearly every pod of a service, the
+//! best [`WINDOW`] nodes are looked at: of these, the one with the fewest pods of the PodGroup on it, and then in its zone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::api::GroupKey;
 use crate::cycle::explain::{Count, Tally};
 
 use super::capacity::pods_now;
@@ -20,11 +24,16 @@ use super::score::{Score, score};
 use super::snapshot::Snapshot;
 use super::topology::class_terms::ClassTerms;
 use super::topology::counting::CountingNodes;
-use super::topology::domains::Domains;
+use super::topology::domains::{Domains, KeyDomains};
+use super::topology::on_nodes::OnNodes;
 use super::topology::verdict::{Counting, Facts, Verdict};
+use super::weigh::{self, Candidate, ZONE, in_zones};
 
 /// The most nodes on a new shortlist. A class with fewer waiting pods has a shorter one.
 const LONGEST: usize = 64;
+
+/// The number of best nodes among which a replica that is spread by default chooses.
+const WINDOW: usize = 32;
 
 /// The most shortlists, about 4 KB each. When there would be more, all are dropped.
 pub(super) const MOST_LISTS: usize = 4_096;
@@ -49,6 +58,8 @@ type Key = (ClassId, BTreeSet<String>);
 struct Shortlist {
     /// The position in the log of changed nodes up to which the list is current; none before the first answer.
     mark: Option<u64>,
+    /// How many kinds of devices pods had requested then.
+    kinds: usize,
     /// The best nodes, the best first.
     best: Vec<(Score, NodeId)>,
     /// No node that is not on the list has a better score; none where every node that fits is on the list.
@@ -66,6 +77,8 @@ pub struct Asks<'a> {
     pub class: &'a Class,
     /// How many pods of the class wait.
     pub users: usize,
+    /// The PodGroup of the pod, if its pods are spread over nodes and zones by default.
+    pub group: Option<&'a GroupKey>,
     /// The nodes to which the pod is restricted, by the index of the node; none where any will do.
     pub only: Option<&'a [bool]>,
 }
@@ -77,22 +90,51 @@ impl NodeFinder {
     ///
     /// No node takes it: how many nodes refuse, and why.
     pub fn best(&mut self, asks: Asks<'_>, last: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Result<NodeId, Arc<Tally>> {
-        let Asks { id, class, users, only } = asks;
-        if !class.terms.is_empty() {
+        let Asks { id, class, users, group, only } = asks;
+        let group = group.and_then(|group| snapshot.placed.of_group(group));
+        if !class.terms.is_empty() || class.terms.preferences.is_some() {
             // A placement may open or close whole domains, so no list of the best nodes lasts.
             let counting = self.counting.of(id, class, snapshot.nodes);
             let mut verdict = self.verdict(&class.terms, &counting, snapshot);
             only.into_iter().for_each(|only| verdict.restrict(only));
-            return Shortlist::default().answer(&mut self.table, class, &verdict, 1, last, snapshot);
+            if class.terms.preferences.is_none() && group.is_none() {
+                return Shortlist::default().answer(&mut self.table, class, &verdict, 1, last, snapshot);
+            }
+            return self.weigh(class, &counting, &verdict, group, last, snapshot);
         }
+        let replicas = group.map(|group| {
+            let zones = self.domains.of(&Arc::from(ZONE), snapshot.nodes);
+            Replicas { group, in_zones: in_zones(group, &zones), zones }
+        });
+        let most = if replicas.is_some() { LONGEST } else { users.min(LONGEST) };
         if users < 2 {
-            return Shortlist::default().answer(&mut self.table, class, &Verdict::default(), 1, last, snapshot);
+            let most = if replicas.is_some() { WINDOW } else { 1 };
+            return Shortlist::default().answer_for(replicas.as_ref(), &mut self.table, class, most, last, snapshot);
         }
         if self.lists.len() >= MOST_LISTS {
             self.lists.clear();
         }
         let list = self.lists.entry((id, snapshot.barred.clone())).or_default();
-        list.answer(&mut self.table, class, &Verdict::default(), users.min(LONGEST), last, snapshot)
+        list.answer_for(replicas.as_ref(), &mut self.table, class, most, last, snapshot)
+    }
+
+    /// Returns the best node for a pod with preferences.
+    fn weigh(
+        &mut self,
+        class: &Class,
+        counting: &Counting,
+        verdict: &Verdict,
+        group: Option<&OnNodes>,
+        last: &BTreeSet<NodeId>,
+        snapshot: Snapshot<'_>,
+    ) -> Result<NodeId, Arc<Tally>> {
+        let query = Query { request: &class.request, constraints: &class.constraints, verdict, barred: snapshot.barred };
+        let mut candidates = fitting(&mut self.table, &query, last, snapshot);
+        if candidates.is_empty() && !last.is_empty() {
+            candidates = fitting(&mut self.table, &query, &BTreeSet::new(), snapshot);
+        }
+        let facts = Facts { nodes: snapshot.nodes, placed: snapshot.placed, domains: &mut self.domains };
+        weigh::best(&candidates, class, counting, group, facts).ok_or_else(|| Arc::new(tally(&mut self.table, &query, snapshot)))
     }
 
     /// Returns how many nodes take one pod of the class.
@@ -138,7 +180,50 @@ impl NodeFinder {
     }
 }
 
+/// The pods of a PodGroup whose pods are spread by default.
+struct Replicas<'a> {
+    group: &'a OnNodes,
+    zones: Arc<KeyDomains>,
+    in_zones: Vec<i64>,
+}
+
+impl Replicas<'_> {
+    /// Returns the best of these nodes, the best first, for one pod more; none where there is none.
+    fn best<'n>(&self, nodes: impl Iterator<Item = &'n (Score, NodeId)>) -> Option<NodeId> {
+        let pods = |(score, node): &&(Score, NodeId)| {
+            let in_zone = self.zones.get(*node).and_then(|zone| self.in_zones.get(zone)).copied().unwrap_or(0);
+            (score.figures().0, self.group.get(*node).staying(), in_zone)
+        };
+        // Of equal ones the first.
+        nodes.min_by_key(pods).map(|(_, node)| *node)
+    }
+}
+
 impl Shortlist {
+    /// Does the same as [`answer`](Self::answer), for one of these replicas if there are any. `most` is at least [`WINDOW`] then.
+    fn answer_for(
+        &mut self,
+        replicas: Option<&Replicas<'_>>,
+        table: &mut NodeTable,
+        class: &Class,
+        most: usize,
+        last: &BTreeSet<NodeId>,
+        snapshot: Snapshot<'_>,
+    ) -> Result<NodeId, Arc<Tally>> {
+        let Some(replicas) = replicas else { return self.answer(table, class, &Verdict::default(), most, last, snapshot) };
+        if self.best.len() < WINDOW && self.bound.is_some() {
+            self.mark = None;
+        }
+        let first = self.answer(table, class, &Verdict::default(), most, last, snapshot)?;
+        if self.best.len() < WINDOW && self.bound.is_some() {
+            // Changed nodes have left the list too short.
+            self.mark = None;
+            self.answer(table, class, &Verdict::default(), most, last, snapshot)?;
+        }
+        let window = || self.best.iter().take(WINDOW);
+        Ok(replicas.best(window().filter(|(_, node)| !last.contains(node))).unwrap_or(first))
+    }
+
     fn answer(
         &mut self,
         table: &mut NodeTable,
@@ -167,6 +252,10 @@ impl Shortlist {
 
     /// Updates the list by the nodes that changed since the last answer. Returns whether the list has the answer.
     fn refresh(&mut self, query: &Query<'_>, snapshot: Snapshot<'_>) -> bool {
+        let kinds = snapshot.placed.requested_devices().len();
+        if std::mem::replace(&mut self.kinds, kinds) != kinds {
+            return false;
+        }
         let changed = self.mark.and_then(|mark| snapshot.nodes.since(mark)).filter(|changed| changed.len() <= MOST_CHANGES);
         let Some(changed) = changed else { return false };
         self.tally = self.tally.take().filter(|_| changed.is_empty());
@@ -176,7 +265,7 @@ impl Shortlist {
                 self.best.remove(at);
             }
             let Some(node) = snapshot.node(*id).filter(|node| refusal(query, node).is_none()) else { continue };
-            let score = score(snapshot.strategy, query.request, node.accounting, &node.facts.name);
+            let score = score(query, &node, snapshot);
             if self.bound.as_ref().is_none_or(|bound| score <= *bound) {
                 let at = self.best.partition_point(|(listed, _)| *listed < score);
                 self.best.insert(at, (score, *id));
@@ -196,6 +285,19 @@ fn scan(table: &mut NodeTable, query: &Query<'_>, not: &BTreeSet<NodeId>, most: 
     if table.prepare(query.request, snapshot) { table.scan(query, not, most, snapshot) } else { each_node(query, not, most, snapshot) }
 }
 
+/// Returns every node that takes the pod and is not in `not`, in the order of equal nodes.
+fn fitting(table: &mut NodeTable, query: &Query<'_>, not: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Vec<Candidate> {
+    if table.prepare(query.request, snapshot) { table.fitting(query, not, snapshot) } else { fitting_of_each(query, not, snapshot) }
+}
+
+/// Does the same as [`fitting`] with every predicate of every node.
+pub(super) fn fitting_of_each(query: &Query<'_>, not: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Vec<Candidate> {
+    let mut all = each_node(query, not, usize::MAX, snapshot);
+    all.sort_by(|(one, _), (other, _)| one.order().cmp(&other.order()));
+    let candidate = |(score, id): (Score, NodeId)| Candidate { wasted: score.figures().0, cost: score.figures().1, id };
+    all.into_iter().map(candidate).collect()
+}
+
 /// Returns how many nodes refuse, and why.
 fn tally(table: &mut NodeTable, query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
     if table.prepare(query.request, snapshot) { table.tally(query, snapshot) } else { tally_of_each(query, snapshot) }
@@ -205,7 +307,7 @@ fn tally(table: &mut NodeTable, query: &Query<'_>, snapshot: Snapshot<'_>) -> Ta
 pub(super) fn each_node(query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
     let fits = |id: NodeId| {
         let node = snapshot.node(id).filter(|node| !not.contains(&id) && refusal(query, node).is_none())?;
-        Some((score(snapshot.strategy, query.request, node.accounting, &node.facts.name), id))
+        Some((score(query, &node, snapshot), id))
     };
     let mut best: Vec<_> = snapshot.nodes.ids().filter_map(fits).collect();
     best.sort();

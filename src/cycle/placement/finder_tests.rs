@@ -12,7 +12,7 @@ use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::filter::Query;
-use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, tally_of_each};
+use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, fitting_of_each, tally_of_each};
 use crate::cycle::placement::node_table::NodeTable;
 use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::snapshot::Snapshot;
@@ -70,6 +70,7 @@ fn facts(n: u8, cpu: i64, gpus: i64, zone: bool, odd: u8) -> NodeFacts {
     facts.labels.insert("zone".into(), if zone { "a" } else { "b" }.into());
     facts.unschedulable = odd == 1;
     facts.taints.extend((odd == 2).then(|| Taint { key: "k".into(), value: None, effect: "NoSchedule".into() }));
+    facts.soft_taints.extend((odd == 4).then(|| Taint { key: "k".into(), value: None, effect: "PreferNoSchedule".into() }));
     facts
 }
 
@@ -92,12 +93,12 @@ proptest! {
     #![proptest_config(crate::random_tests::config(512))]
 
     #[test]
-    fn the_finder_says_what_asking_every_node_says(steps in prop::collection::vec(step(), 1..80), pack in any::<bool>()) {
+    fn the_finder_says_what_asking_every_node_says(steps in prop::collection::vec(step(), 1..80), strategy in 0..3_u8) {
         let (mut nodes, mut ledger, mut placed, mut classes) =
             (Nodes::default(), Ledger::new(), PlacedPods::default(), Classes::default());
         // Of one the shortlists are as long as there are nodes or not, of one there are none.
         let mut finders = [1, 2, 3, 1_000].map(|users| (users, NodeFinder::default()));
-        let strategy = if pack { NodeStrategy::Pack } else { NodeStrategy::Spread };
+        let strategy = [NodeStrategy::Auto, NodeStrategy::Spread, NodeStrategy::Pack][usize::from(strategy)];
         let all = (0..7_u8).map(|n| Step::Node(n, 20 + i64::from(n), 0, true, 0));
         for step in all.chain(steps) {
             match step {
@@ -127,7 +128,9 @@ proptest! {
                     }
                 }
                 Step::Asks(cpu, gpus, further, zone, bears, last) => {
-                    let id = classes.join(&asks(cpu, gpus, further, zone, bears), &mut placed);
+                    let pod = asks(cpu, gpus, further, zone, bears);
+                    placed.learn(&pod);
+                    let id = classes.join(&pod, &mut placed);
                     let class = classes.get(id).unwrap();
                     let none = BTreeSet::new();
                     let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy, barred: &none };
@@ -137,13 +140,14 @@ proptest! {
                     let best = every.iter().find(|(_, id)| !last.contains(id)).or(every.first());
                     let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
                     for (users, finder) in &mut finders {
-                        let asks = Asks { id, class, users: *users, only: None };
+                        let asks = Asks { id, class, users: *users, group: None, only: None };
                         prop_assert_eq!(finder.best(asks, &last, snapshot), truth.clone(), "{} users", users);
                     }
                     let mut table = NodeTable::default();
                     if table.prepare(&class.request, snapshot) {
                         prop_assert_eq!(table.scan(&query, &BTreeSet::new(), usize::MAX, snapshot), every);
                         prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
+                        prop_assert_eq!(table.fitting(&query, &last, snapshot), fitting_of_each(&query, &last, snapshot));
                     } else {
                         let beyond = nodes.iter().any(|node| node.allocatable.get("cpu") == Amount::MAX);
                         prop_assert!(further > 4 || beyond, "the table answers where it can");
@@ -165,7 +169,7 @@ fn however_many_classes_there_are_the_shortlists_are_bounded() {
     for cpu in 1..=i64::try_from(MOST_LISTS + 5).unwrap() {
         let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]), &mut placed);
         let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy: NodeStrategy::Spread, barred: &none };
-        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, only: None };
+        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, group: None, only: None };
         assert!(finder.best(asks(1), &BTreeSet::new(), snapshot).is_ok(), "a pod that is alone in its class leaves nothing behind");
         assert!(finder.best(asks(2), &BTreeSet::new(), snapshot).is_ok());
     }

@@ -8,7 +8,7 @@
 //!
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
-//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`nodes`], [`class`], [`topology`], and how
+//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], `weigh` (preferences), [`nodes`], [`class`], [`topology`], and how
 //! the best node is found fast: [`finder`], `node_table`.
 //!
 //! **Architecture invariant:** this module knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
@@ -26,6 +26,7 @@ mod search;
 pub mod snapshot;
 pub mod topology;
 pub mod trial;
+mod weigh;
 
 #[cfg(test)]
 mod oracle_tests;
@@ -33,8 +34,10 @@ mod oracle_tests;
 /// The strategy that chooses among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// The emptiest, so that a failing node takes little with it.
+    /// The one with the fewest free devices for a pod that requests a device, so that whole nodes stay free for gangs; the emptiest for any other pod.
     #[default]
+    Auto,
+    /// The emptiest, so that a failing node takes little with it.
     Spread,
     /// The fullest, so that whole nodes stay free for large gangs.
     Pack,

@@ -1,7 +1,7 @@
 //! The node table: the idle resources of all nodes in columns, to find the best nodes for a pod fast.
 //!
 //! A search reads every node and uses no earlier answer, so the work for one node must be small. The table has one column of numbers for each
-//! resource, in the order of the nodes' names. It is updated from the log of changed nodes. A search compares no names, and it divides once for
+//! resource, in the [order](super::score::order) of equal nodes. It is updated from the log of changed nodes. A search compares no names, and it divides once for
 //! each different amount that nodes offer, not once for each node. Its results are exactly those of [`score`](super::score):
 //!
 //! ```text
@@ -20,10 +20,11 @@ use crate::accounting::NodeView;
 use crate::cycle::placement::Strategy;
 use crate::resources::{Amount, ResourceName, Resources};
 
-use super::filter::{Concerns, Query, refusal};
+use super::filter::{Concerns, Query, avoided, refusal};
 use super::nodes::NodeId;
-use super::score::{Score, WHOLE};
+use super::score::{Score, WHOLE, cost, is_scarce, order};
 use super::snapshot::Snapshot;
+use super::weigh::Candidate;
 use crate::cycle::explain::{Count, Reason, Tally};
 
 /// The most resources with a column. If there would be more, all columns are dropped, and the resources of the present request get new ones.
@@ -37,8 +38,12 @@ const LARGEST: i128 = 1_000_000_000_000_000_000_000_000_000_000;
 pub(super) struct NodeTable {
     /// The position in the log of changed nodes up to which the table is current; none before the first search.
     mark: Option<u64>,
-    /// The nodes in the order of their names. The index of a node is its place.
+    /// How many kinds of devices pods had requested then.
+    kinds: usize,
+    /// The nodes, of equal ones the first first. The index of a node is its place.
     nodes: Vec<Entry>,
+    /// The name of each node, by place.
+    names: Vec<Arc<str>>,
     /// The place of each node.
     places: BTreeMap<NodeId, usize>,
     columns: Vec<Column>,
@@ -53,8 +58,10 @@ struct Entry {
     id: NodeId,
     /// The predicates for which the node could refuse a pod.
     concerns: Concerns,
-    /// The number of extended resources that the node offers.
+    /// The number of the kinds of devices that the node offers and that pods request.
     devices: u32,
+    /// Whether it has a taint that keeps pods away where they have a choice.
+    is_avoided: bool,
 }
 
 /// One resource on every node, by place.
@@ -75,6 +82,8 @@ struct Column {
 struct Wanted<'a> {
     column: &'a Column,
     asked: Amount,
+    /// Whether it is a kind of device.
+    is_device: bool,
     /// For each offer, the part of it that the pod requests, rounded down, and the remainder.
     steps: Vec<(u32, i128)>,
 }
@@ -109,25 +118,20 @@ impl NodeTable {
         // A rebuild also drops the amounts that no node offers any more, so that the list of offers is bounded.
         let many = self.nodes.len().saturating_mul(2).max(64);
         let overgrown = self.columns.iter().any(|column| column.offers.len() > many);
-        let changed = self.mark.filter(|_| !overgrown).and_then(|mark| snapshot.nodes.since(mark));
+        let kinds = snapshot.placed.requested_devices().len();
+        let changed = self.mark.filter(|_| !overgrown && self.kinds == kinds).and_then(|mark| snapshot.nodes.since(mark));
         let known = changed.is_some_and(|changed| changed.iter().all(|id| self.set(*id, snapshot)));
         if !known {
             self.rebuild(snapshot);
         }
-        self.mark = Some(snapshot.nodes.head());
+        (self.mark, self.kinds) = (Some(snapshot.nodes.head()), kinds);
     }
 
     /// Whether it is there still, under the place that it has.
     fn set(&mut self, id: NodeId, snapshot: Snapshot<'_>) -> bool {
         let Some((place, fresh)) = self.places.get(&id).copied().zip(entry(id, snapshot)) else { return false };
         // The number may be another node's now.
-        let ordered = |at: usize, before: bool| {
-            let name = |id: NodeId| snapshot.nodes.get(id).map(|facts| &facts.name);
-            let Some((other, own)) = self.nodes.get(at).and_then(|entry| name(entry.id)).zip(name(id)) else { return true };
-            if before { other < own } else { own < other }
-        };
-        let first = place == 0 || ordered(place.saturating_sub(1), true);
-        if !first || !ordered(place.saturating_add(1), false) {
+        if self.names.get(place) != snapshot.nodes.get(id).map(|facts| &facts.name) {
             return false;
         }
         if let Some(entry) = self.nodes.get_mut(place) {
@@ -149,15 +153,22 @@ impl NodeTable {
     fn rebuild(&mut self, snapshot: Snapshot<'_>) {
         self.columns.clear();
         self.beyond.clear();
-        let by_name = snapshot.nodes.iter().filter_map(|facts| snapshot.nodes.id(&facts.name));
-        self.nodes = by_name.filter_map(|id| entry(id, snapshot)).collect();
+        let mut nodes: Vec<_> = snapshot.nodes.iter().map(|facts| (order(&facts.name), Arc::clone(&facts.name))).collect();
+        nodes.sort_unstable();
+        let entries = nodes.into_iter().filter_map(|(_, name)| Some((entry(snapshot.nodes.id(&name)?, snapshot)?, name)));
+        (self.nodes, self.names) = entries.unzip();
         self.places = self.nodes.iter().enumerate().map(|(place, entry)| (entry.id, place)).collect();
     }
 
     fn wanted(&self, request: &Resources) -> Vec<Wanted<'_>> {
         let wanted = |(name, asked): (&ResourceName, Amount)| {
             let column = self.columns.iter().find(|column| column.name == *name)?;
-            Some(Wanted { column, asked, steps: column.offers.iter().map(|offer| parts(asked.nanos(), *offer)).collect() })
+            Some(Wanted {
+                column,
+                asked,
+                is_device: name.contains('/'),
+                steps: column.offers.iter().map(|offer| parts(asked.nanos(), *offer)).collect(),
+            })
         };
         request.iter().filter_map(wanted).collect()
     }
@@ -174,28 +185,29 @@ impl NodeTable {
                 *least = (*least).max(full.saturating_add(step));
             }
         }
-        let devices = query.request.iter().filter(|(name, _)| name.contains('/')).count();
-        let devices = u32::try_from(devices).unwrap_or(u32::MAX);
+        let devices = requested_devices(query.request, snapshot);
+        let may_pack = snapshot.strategy == Strategy::Auto && wanted.iter().any(|want| want.is_device);
         let concerns = Concerns::of_pod(query);
         let mut best: Vec<((u32, u32), NodeId)> = Vec::new();
         // The score of the last node on the full list: a node that is no better is skipped.
         let mut worst = None;
         for (place, (entry, least)) in zip(&self.nodes, &least).enumerate() {
             // A node that takes the pod offers all devices that the pod requests.
-            let wasted = entry.devices.saturating_sub(devices);
+            let mut wasted = entry.devices.saturating_sub(devices);
+            let of_devices = if may_pack { wanted.iter().filter_map(|want| want.device_fullness(place)).max() } else { None };
             let bound = match snapshot.strategy {
-                Strategy::Spread => *least,
                 Strategy::Pack => WHOLE.saturating_sub(least.saturating_add(1)),
+                Strategy::Auto | Strategy::Spread => cost(snapshot.strategy, *least, of_devices),
             };
-            // Of equal nodes the first by name is the best.
+            // Of equal nodes the first one in the table is the best.
             if worst.is_some_and(|worst| worst <= (wasted, bound)) || wanted.iter().any(|want| want.short(place).is_some()) {
                 continue;
             }
+            if entry.is_avoided {
+                wasted = wasted.saturating_add(snapshot.nodes.get(entry.id).map_or(0, |facts| avoided(query.constraints, facts)));
+            }
             let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
-            let cost = match snapshot.strategy {
-                Strategy::Spread => fullness,
-                Strategy::Pack => WHOLE.saturating_sub(fullness),
-            };
+            let cost = cost(snapshot.strategy, fullness, of_devices);
             let better = worst.is_none_or(|worst| (wasted, cost) < worst);
             if better
                 && !query.verdict.refuses(entry.id)
@@ -213,6 +225,30 @@ impl NodeTable {
         let named =
             |((wasted, cost), id): ((u32, u32), NodeId)| Some((Score::new(wasted, cost, Arc::clone(&snapshot.nodes.get(id)?.name)), id));
         best.into_iter().filter_map(named).collect()
+    }
+
+    /// Returns every node that takes the pod and is not in `not`, in the order of equal nodes. Call [`prepare`](Self::prepare) before.
+    pub(super) fn fitting(&self, query: &Query<'_>, not: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Vec<Candidate> {
+        let wanted = self.wanted(query.request);
+        let devices = requested_devices(query.request, snapshot);
+        let concerns = Concerns::of_pod(query);
+        let mut fitting = Vec::new();
+        for (place, entry) in self.nodes.iter().enumerate() {
+            if wanted.iter().any(|want| want.short(place).is_some())
+                || query.verdict.refuses(entry.id)
+                || not.contains(&entry.id)
+                || (entry.concerns.meet(concerns) && !takes(query, entry.id, snapshot))
+            {
+                continue;
+            }
+            let avoided =
+                if entry.is_avoided { snapshot.nodes.get(entry.id).map_or(0, |facts| avoided(query.constraints, facts)) } else { 0 };
+            let of_devices = wanted.iter().filter_map(|want| want.device_fullness(place)).max();
+            let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
+            let wasted = entry.devices.saturating_sub(devices).saturating_add(avoided);
+            fitting.push(Candidate { wasted, cost: cost(snapshot.strategy, fullness, of_devices), id: entry.id });
+        }
+        fitting
     }
 
     /// Returns how many nodes refuse, and why. Call [`prepare`](Self::prepare) before.
@@ -286,6 +322,12 @@ impl Wanted<'_> {
         (self.asked > free).then_some(free)
     }
 
+    /// Returns the used part of the devices of a node with the pod on it; none where these are no devices, or not scarce on the node.
+    fn device_fullness(&self, place: usize) -> Option<u32> {
+        let offered = self.column.offer.get(place).and_then(|at| self.column.offers.get(*at)).copied().unwrap_or_default();
+        (self.is_device && is_scarce(self.asked, Amount::from_nanos(offered))).then(|| self.fullness(place))
+    }
+
     /// Returns the used part of a node with the pod on it; exact, as in [`score`](super::score::score).
     fn fullness(&self, place: usize) -> u32 {
         let at = self.column.offer.get(place).copied().unwrap_or_default();
@@ -305,8 +347,18 @@ fn parts(amount: i128, whole: i128) -> (u32, i128) {
 
 fn entry(id: NodeId, snapshot: Snapshot<'_>) -> Option<Entry> {
     let node = snapshot.node(id)?;
-    let devices = node.accounting.allocatable.iter().filter(|(name, _)| name.contains('/')).count();
-    Some(Entry { id, concerns: Concerns::of_node(node.facts), devices: u32::try_from(devices).unwrap_or(u32::MAX) })
+    Some(Entry {
+        id,
+        concerns: Concerns::of_node(node.facts),
+        devices: requested_devices(node.accounting.allocatable, snapshot),
+        is_avoided: !node.facts.soft_taints.is_empty(),
+    })
+}
+
+/// Returns how many of the resources are kinds of devices that pods request.
+fn requested_devices(of: &Resources, snapshot: Snapshot<'_>) -> u32 {
+    let devices = of.iter().filter(|(name, _)| snapshot.placed.requested_devices().contains(*name)).count();
+    u32::try_from(devices).unwrap_or(u32::MAX)
 }
 
 fn takes(query: &Query<'_>, id: NodeId, snapshot: Snapshot<'_>) -> bool {

@@ -311,6 +311,7 @@ impl<'w> Placer<'w> {
             id,
             class,
             users: self.classes.users_of(id),
+            group: spreads(pod.facts, self.strategy).then_some(&pod.facts.group),
             only: self.only.as_ref().filter(|(of, _)| *of == id).map(|(_, only)| only.as_slice()),
         };
         self.finder.best(asks, &self.last, self.trial.snapshot(self.strategy, &self.barred))
@@ -367,6 +368,16 @@ impl Missed {
     fn every(refusal: Refusal) -> Self {
         Self { refusal: Box::new(refusal), of_class: true }
     }
+}
+
+/// Returns whether the pod is spread with the pods of its PodGroup by default: where pods like it go to the emptiest nodes.
+fn spreads(pod: &PodFacts, strategy: Strategy) -> bool {
+    pod.terms.spreads_by_default
+        && match strategy {
+            Strategy::Spread => true,
+            Strategy::Auto => !pod.request.iter().any(|(name, _)| name.contains('/')),
+            Strategy::Pack => false,
+        }
 }
 
 fn count(number: usize) -> u32 {

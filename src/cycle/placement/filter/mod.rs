@@ -31,6 +31,9 @@ use crate::api::pod_facts::Constraints;
 use crate::cycle::explain::Reason;
 use crate::resources::{Amount, Resources};
 
+pub(super) use node_affinity::preference;
+pub(super) use taints::avoided;
+
 use super::nodes::NodeId;
 use super::topology::verdict::Verdict;
 

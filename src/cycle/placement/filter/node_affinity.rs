@@ -24,6 +24,11 @@ pub(super) fn matches(constraints: &Constraints, node: &NodeFacts) -> bool {
     constraints.node_affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| holds(term, node)))
 }
 
+/// Returns the sum of the weights of the terms that hold.
+pub(in crate::cycle::placement) fn preference(terms: &[(i32, NodeSelectorTerm)], node: &NodeFacts) -> i64 {
+    terms.iter().filter(|(_, term)| holds(term, node)).map(|(weight, _)| i64::from(*weight)).sum()
+}
+
 /// Returns whether a term holds: all its requirements must hold. A term without requirements never holds.
 fn holds(term: &NodeSelectorTerm, node: &NodeFacts) -> bool {
     if term.match_expressions.is_empty() && term.match_fields.is_empty() {

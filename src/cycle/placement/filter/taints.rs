@@ -25,6 +25,12 @@ pub(super) fn untolerated<'a>(constraints: &Constraints, node: &'a NodeFacts) ->
     node.taints.iter().find(|taint| !tolerated(&constraints.tolerations, taint))
 }
 
+/// Returns how many of the taints that keep pods away where they have a choice (`PreferNoSchedule`) the pod does not tolerate.
+pub(in crate::cycle::placement) fn avoided(constraints: &Constraints, node: &NodeFacts) -> u32 {
+    let untolerated = node.soft_taints.iter().filter(|taint| !tolerated(&constraints.tolerations, taint)).count();
+    u32::try_from(untolerated).unwrap_or(u32::MAX)
+}
+
 /// Whether one of the tolerations matches the taint.
 pub(super) fn tolerated(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|toleration| tolerates(toleration, taint))

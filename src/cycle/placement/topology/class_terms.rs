@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::api::pod_terms::{HostPort, PodSelector, PodTerms, SpreadConstraint};
 
+use super::class_preferences::ClassPreferences;
 use super::placed::{PlacedPods, TermId};
 use super::selection::{LabelSetId, SelectorId};
 
@@ -24,6 +25,8 @@ pub struct ClassTerms {
     pub host_ports: BTreeSet<HostPort>,
     /// The terms of anti-affinity of other pods that keep pods of the class away.
     pub kept_away_by: Vec<TermId>,
+    /// What pods of the class prefer, and which pods prefer them; none where there is neither.
+    pub preferences: Option<ClassPreferences>,
 }
 
 /// The terms of required affinity.
@@ -68,6 +71,7 @@ impl ClassTerms {
         // The numbers of these selectors must not be given away while the class exists.
         let kept_away_by: Vec<TermId> = placed.terms_against(set).cloned().collect();
         kept_away_by.iter().for_each(|term| placed.hold_selector(term.0));
+        let preferences = ClassPreferences::join(terms, set, placed);
         Self {
             affinity: affinity.map(|selector| Affinity {
                 selector,
@@ -78,6 +82,7 @@ impl ClassTerms {
             spread,
             host_ports: terms.host_ports.clone(),
             kept_away_by,
+            preferences,
         }
     }
 
@@ -85,6 +90,7 @@ impl ClassTerms {
     pub fn leave(&self, placed: &mut PlacedPods) {
         self.own().for_each(|selector| placed.leave_selector(selector));
         self.kept_away_by.iter().for_each(|term| placed.leave_selector(term.0));
+        self.preferences.iter().for_each(|preferences| preferences.leave(placed));
     }
 
     /// Returns the selectors of the pod's own terms.
@@ -103,7 +109,7 @@ impl ClassTerms {
         self.anti_affinity.iter().chain(&self.kept_away_by).map(|term| term.0)
     }
 
-    /// Returns whether no other pod matters to the class.
+    /// Returns whether no other pod can keep pods of the class from a node.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.affinity.is_none()

@@ -33,7 +33,7 @@ impl CountingNodes {
     }
 }
 
-/// Returns the nodes that count for each spread constraint of the class.
+/// Returns the nodes that count for each spread constraint of the class, first for those that must hold, then for those that should.
 #[must_use]
 pub fn counting(class: &Class, nodes: &Nodes) -> Counting {
     let of = |spread: &Spread| {
@@ -46,5 +46,6 @@ pub fn counting(class: &Class, nodes: &Nodes) -> Counting {
         };
         (affinity || taints).then(|| nodes.ids().map(|id| nodes.get(id).is_some_and(counts)).collect())
     };
-    class.terms.spread.iter().map(of).collect()
+    let soft = class.terms.preferences.iter().flat_map(|preferences| &preferences.spread);
+    class.terms.spread.iter().chain(soft).map(of).collect()
 }

@@ -9,10 +9,11 @@
 //!
 //! Reading order: [`selection`], [`placed`], [`domains`], [`class_terms`], [`counting`], [`verdict`], `spread`.
 
+pub mod class_preferences;
 pub mod class_terms;
 pub mod counting;
 pub mod domains;
-mod on_nodes;
+pub mod on_nodes;
 pub mod placed;
 pub mod selection;
 mod slab;

@@ -21,7 +21,7 @@ impl Count {
 
 /// The nodes with at least one pod, each with the number of pods there. Sorted by node, which is compact and fast to read.
 #[derive(Debug, Default)]
-pub(super) struct OnNodes(Vec<(NodeId, Count)>);
+pub struct OnNodes(Vec<(NodeId, Count)>);
 
 impl OnNodes {
     /// Adds pods on a node, or takes them away.
@@ -41,13 +41,21 @@ impl OnNodes {
         }
     }
 
+    /// Returns the number of pods on the node.
+    #[must_use]
+    pub fn get(&self, node: NodeId) -> Count {
+        let at = self.0.binary_search_by_key(&node, |(node, _)| *node);
+        at.ok().and_then(|at| self.0.get(at)).map_or_else(Count::default, |(_, count)| *count)
+    }
+
     /// Returns whether there is no pod.
-    pub(super) const fn is_empty(&self) -> bool {
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the nodes with pods, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, Count)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, Count)> + '_ {
         self.0.iter().copied()
     }
 }

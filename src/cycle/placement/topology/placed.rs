@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::pod_terms::{HostPort, PodSelector, PodTerms};
-use crate::api::{PodFacts, Uid};
+use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::placement::nodes::NodeId;
+use crate::resources::ResourceName;
 
 use super::on_nodes::{Count, OnNodes};
 use super::selection::{LabelSetId, PodLabels, Selection, SelectorId};
@@ -33,14 +34,29 @@ pub struct PlacedPods {
     terms: BTreeMap<TermId, Term>,
     /// By port and protocol: where it is taken.
     ports: BTreeMap<(u16, Arc<str>), ByAddress>,
-    /// The label sets that other terms keep away than before, since they were taken last.
+    /// By term of a preference of pods.
+    wishes: BTreeMap<WishId, Term>,
+    /// The pods of each PodGroup on each node, of PodGroups that are spread by default.
+    groups: BTreeMap<GroupKey, OnNodes>,
+    /// The label sets that other terms keep away or attract than before, since they were taken last.
     changed: BTreeSet<LabelSetId>,
+    /// The kinds of devices (extended resources with a `/`) that any pod has requested since the start, at most [`MOST_DEVICES`].
+    devices: BTreeSet<ResourceName>,
 }
+
+/// The most kinds of devices that are told from those that no pod requests.
+const MOST_DEVICES: usize = 256;
 
 /// The nodes on which an address is taken; none is all addresses of the node.
 type ByAddress = BTreeMap<Option<Arc<str>>, OnNodes>;
 
-/// A term of required anti-affinity.
+/// A selector, a topology key and a weight: the pods that a pod would have in its domain, or not have there (negative).
+pub type WishId = (SelectorId, Arc<str>, i32);
+
+/// The weight of a term of required affinity of a pod that is there, as `hardPodAffinityWeight` of kube-scheduler.
+const REQUIRED: i32 = 1;
+
+/// A term of required anti-affinity, or of a preference.
 #[derive(Debug, Default)]
 struct Term {
     /// How many pods have it, wherever they are.
@@ -55,6 +71,10 @@ struct Pod {
     facts: Arc<PodTerms>,
     /// Those of its anti-affinity.
     terms: Vec<TermId>,
+    /// Its preferences about other pods, and its required affinity.
+    wishes: Vec<WishId>,
+    /// Its PodGroup, if its pods are spread by default.
+    group: Option<GroupKey>,
     leaving: bool,
     node: Option<Arc<str>>,
 }
@@ -71,10 +91,18 @@ impl PlacedPods {
     pub fn learn(&mut self, pod: &PodFacts) -> bool {
         let uid = &pod.uid;
         let same = |known: &Pod| {
-            known.leaving == pod.deleting && known.facts == pod.terms && self.selection.is_of(known.set, &pod.namespace, &pod.labels)
+            known.leaving == pod.deleting
+                && known.facts == pod.terms
+                && known.group.as_ref().is_none_or(|group| *group == pod.group)
+                && self.selection.is_of(known.set, &pod.namespace, &pod.labels)
         };
         if self.pods.get(uid).is_some_and(same) {
             return false;
+        }
+        for (name, _) in pod.request.iter().filter(|(name, _)| name.contains('/')) {
+            if self.devices.len() < MOST_DEVICES && !self.devices.contains(name) {
+                self.devices.insert(name.clone());
+            }
         }
         let node = self.take(uid);
         self.unlearn(uid);
@@ -90,7 +118,21 @@ impl PlacedPods {
             }
             terms.push(term);
         }
-        self.pods.insert(uid.clone(), Pod { set, facts: Arc::clone(&pod.terms), terms, leaving: pod.deleting, node: None });
+        let required = pod.terms.affinity.iter().map(|term| (REQUIRED, term));
+        let preferred = pod.terms.preferences.iter().flat_map(|all| &all.others).map(|(weight, term)| (*weight, term));
+        let mut wishes = Vec::new();
+        for (weight, term) in required.chain(preferred) {
+            let id = self.join_selector(std::slice::from_ref(&term.pods), &pod.terms.namespace);
+            let wish = (id, Arc::clone(&term.topology_key), weight);
+            let entry = self.wishes.entry(wish.clone()).or_default();
+            entry.users = entry.users.saturating_add(1);
+            if entry.users == 1 {
+                self.changed.extend(self.selection.sets_of(id));
+            }
+            wishes.push(wish);
+        }
+        let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
+        self.pods.insert(uid.clone(), Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, node: None });
         node.into_iter().for_each(|node| self.put(uid, &node));
         true
     }
@@ -111,6 +153,15 @@ impl PlacedPods {
                 }
             }
             self.leave_selector(term.0);
+        }
+        for wish in pod.wishes {
+            if let Some(entry) = self.wishes.get_mut(&wish) {
+                entry.users = entry.users.saturating_sub(1);
+                if entry.users == 0 {
+                    self.wishes.remove(&wish);
+                }
+            }
+            self.leave_selector(wish.0);
         }
         if self.selection.leave_set(pod.set) {
             self.of_sets.remove(&pod.set);
@@ -233,6 +284,20 @@ impl PlacedPods {
                 term.owners.add(node, count, more);
             }
         }
+        for wish in &pod.wishes {
+            if let Some(wish) = self.wishes.get_mut(wish) {
+                wish.owners.add(node, count, more);
+            }
+        }
+        if let Some(group) = &pod.group {
+            match self.groups.get_mut(group) {
+                Some(pods) => pods.add(node, count, more),
+                None => self.groups.entry(group.clone()).or_default().add(node, count, more),
+            }
+            if self.groups.get(group).is_some_and(OnNodes::is_empty) {
+                self.groups.remove(group);
+            }
+        }
         for port in &pod.facts.host_ports {
             let key = (port.port, Arc::clone(&port.protocol));
             let addresses = self.ports.entry(key.clone()).or_default();
@@ -250,6 +315,12 @@ impl PlacedPods {
     /// Takes the label sets that other terms keep away than before.
     pub fn take_changed(&mut self) -> BTreeSet<LabelSetId> {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Returns the kinds of devices that any pod has requested. None is ever removed, so a longer set is another set.
+    #[must_use]
+    pub const fn requested_devices(&self) -> &BTreeSet<ResourceName> {
+        &self.devices
     }
 
     /// Returns the label set of a known pod.
@@ -300,6 +371,26 @@ impl PlacedPods {
         self.selection.selectors_of(set).flat_map(of)
     }
 
+    /// Returns the preferences, of any pod wherever it is, about pods with this label set, and the required affinity that selects them; in order.
+    pub fn wishes_for(&self, set: LabelSetId) -> impl Iterator<Item = &WishId> + '_ {
+        let of = |selector: SelectorId| {
+            let least: Arc<str> = Arc::from("");
+            self.wishes.range((selector, least, i32::MIN)..).map(|(wish, _)| wish).take_while(move |(of, _, _)| *of == selector)
+        };
+        self.selection.selectors_of(set).flat_map(of)
+    }
+
+    /// Returns the number of pods on each node that have this preference.
+    pub fn wishing(&self, wish: &WishId) -> impl Iterator<Item = (NodeId, Count)> + '_ {
+        self.wishes.get(wish).into_iter().flat_map(|wish| wish.owners.iter())
+    }
+
+    /// Returns the pods of the PodGroup on each node, if they are spread by default; none where none is on a node.
+    #[must_use]
+    pub fn of_group(&self, group: &GroupKey) -> Option<&OnNodes> {
+        self.groups.get(group)
+    }
+
     /// Returns the pods on each node that the selector matches.
     pub fn matched(&self, selector: SelectorId) -> impl Iterator<Item = (NodeId, Count)> + '_ {
         self.of_selectors.get(&selector).into_iter().flat_map(OnNodes::iter)
@@ -313,7 +404,7 @@ impl PlacedPods {
     /// Returns whether nothing is remembered but the labels of namespaces.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, changed } = self;
+        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, wishes, groups, changed, devices: _ } = self;
         selection.sizes() == (0, 0)
             && pods.is_empty()
             && nodes.is_empty()
@@ -321,6 +412,8 @@ impl PlacedPods {
             && of_selectors.is_empty()
             && terms.is_empty()
             && ports.is_empty()
+            && wishes.is_empty()
+            && groups.is_empty()
             && changed.is_empty()
     }
 

@@ -1,0 +1,199 @@
+//! Which of the nodes that fit does a pod with preferences go to?
+//!
+//! A preference says "rather here", and several preferences may disagree. So each of them gives every node that fits between 0 and [`WHOLE`] points, relative to the
+//! other nodes, and the points are added with weights. The preferences, their points and their weights are those of kube-scheduler 1.36
+//! (`plugins/{tainttoleration,nodeaffinity,interpodaffinity,podtopologyspread}`):
+//!
+//! | preference | points | weight |
+//! |---|---|---|
+//! | how empty (or full) the node is, as in [`score`](super::score) | the idle part of the node | 2, for `NodeResourcesFit` and `NodeResourcesBalancedAllocation` |
+//! | nodes that are not wanted for other pods | fewer `PreferNoSchedule` taints and devices of others | 3 |
+//! | preferred node affinity | the sum of the weights of the terms | 2 |
+//! | preferred affinity and anti-affinity, that of the pods that are there, and their required affinity | the sum of the weights | 2 |
+//! | spread: `ScheduleAnyway`, or the default for replicas | fewer pods in the domains | 2 |
+//!
+//! All numbers are whole, so that the result is the same on every machine.
+
+use std::sync::Arc;
+
+use super::class::Class;
+use super::filter::preference;
+use super::nodes::NodeId;
+use super::score::WHOLE;
+use super::topology::class_preferences::ClassPreferences;
+use super::topology::class_terms::Spread;
+use super::topology::domains::KeyDomains;
+use super::topology::on_nodes::{Count, OnNodes};
+use super::topology::verdict::{Counting, Facts};
+
+/// The label of nodes that names their zone.
+pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// By how much nodes and zones may differ before the default spread says so (`maxSkew`), as in kube-scheduler.
+const DEFAULT_SKEW: (u32, u32) = (3, 5);
+
+/// A node that takes the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Candidate {
+    /// The figures of its [`Score`](super::score::Score).
+    pub(super) wasted: u32,
+    pub(super) cost: u32,
+    pub(super) id: NodeId,
+}
+
+/// Returns the node with the most points; of equal ones the first. `group` are the pods of the PodGroup, if these are spread by default.
+pub(super) fn best(
+    candidates: &[Candidate],
+    class: &Class,
+    counting: &Counting,
+    group: Option<&OnNodes>,
+    mut facts: Facts<'_>,
+) -> Option<NodeId> {
+    let whole = i64::from(WHOLE);
+    let mut points: Vec<i64> = vec![0; candidates.len()];
+    let mut add = |weight: i64, of: Vec<i64>| {
+        for (points, of) in points.iter_mut().zip(of) {
+            *points = points.saturating_add(of.saturating_mul(weight));
+        }
+    };
+    add(2, candidates.iter().map(|node| whole.saturating_sub(i64::from(node.cost))).collect());
+    let wasted: Vec<i64> = candidates.iter().map(|node| i64::from(node.wasted)).collect();
+    let most = wasted.iter().copied().max().unwrap_or(0);
+    add(3, wasted.iter().map(|wasted| part(most.saturating_sub(*wasted), most)).collect());
+    if let Some(preferences) = &class.terms.preferences {
+        if !preferences.node_affinity.is_empty() {
+            let of = |node: &Candidate| facts.nodes.get(node.id).map_or(0, |node| preference(&preferences.node_affinity, node));
+            let sums: Vec<i64> = candidates.iter().map(of).collect();
+            let most = sums.iter().copied().max().unwrap_or(0);
+            add(2, sums.into_iter().map(|sum| part(sum, most)).collect());
+        }
+        add(2, of_other_pods(preferences, candidates, &mut facts));
+        if !preferences.spread.is_empty() {
+            let counting = counting.get(class.terms.spread.len()..).unwrap_or_default();
+            add(2, of_spread(&preferences.spread, counting, candidates, &mut facts));
+        }
+    }
+    if let Some(group) = group {
+        add(2, of_default_spread(group, candidates, &mut facts));
+    }
+    let best = points.iter().copied().max()?;
+    candidates.iter().zip(&points).find(|(_, points)| **points == best).map(|(node, _)| node.id)
+}
+
+/// Points for the pods in the domains, by the pod's preferences and by theirs.
+fn of_other_pods(preferences: &ClassPreferences, candidates: &[Candidate], facts: &mut Facts<'_>) -> Vec<i64> {
+    let mut sums: Vec<i64> = vec![0; candidates.len()];
+    for (weight, (selector, key)) in &preferences.others {
+        let pods = facts.placed.matched(*selector);
+        add_domains(&mut sums, i64::from(*weight), pods, candidates, &facts.domains.of(key, facts.nodes));
+    }
+    for wish in &preferences.wished_by {
+        add_domains(&mut sums, i64::from(wish.2), facts.placed.wishing(wish), candidates, &facts.domains.of(&wish.1, facts.nodes));
+    }
+    let (least, most) = (sums.iter().copied().min().unwrap_or(0), sums.iter().copied().max().unwrap_or(0));
+    sums.into_iter().map(|sum| part(sum.saturating_sub(least), most.saturating_sub(least))).collect()
+}
+
+/// Adds the weight to each node once for each pod in its domain.
+fn add_domains(sums: &mut [i64], weight: i64, pods: impl Iterator<Item = (NodeId, Count)>, candidates: &[Candidate], domains: &KeyDomains) {
+    let in_domains = sum_domains(pods.map(|(node, count)| (node, count.pods)), domains);
+    for (sum, node) in sums.iter_mut().zip(candidates) {
+        let pods = domains.get(node.id).and_then(|domain| in_domains.get(domain)).copied().unwrap_or(0);
+        *sum = sum.saturating_add(weight.saturating_mul(pods));
+    }
+}
+
+fn sum_domains(pods: impl Iterator<Item = (NodeId, u32)>, domains: &KeyDomains) -> Vec<i64> {
+    let mut sums = vec![0_i64; domains.len()];
+    for (node, pods) in pods {
+        if let Some(sum) = domains.get(node).and_then(|domain| sums.get_mut(domain)) {
+            *sum = sum.saturating_add(i64::from(pods));
+        }
+    }
+    sums
+}
+
+/// Points for spread constraints. A node without all topology keys gets none.
+fn of_spread(constraints: &[Spread], counting: &[Option<Arc<[bool]>>], candidates: &[Candidate], facts: &mut Facts<'_>) -> Vec<i64> {
+    let keys: Vec<Arc<KeyDomains>> =
+        constraints.iter().map(|spread| facts.domains.of(&spread.constraint.topology_key, facts.nodes)).collect();
+    let has_all_keys = |node: NodeId| keys.iter().all(|domains| domains.get(node).is_some());
+    let mut pods: Vec<Option<i64>> = candidates.iter().map(|node| has_all_keys(node.id).then_some(0)).collect();
+    for (at, (spread, domains)) in constraints.iter().zip(&keys).enumerate() {
+        let policy = counting.get(at).and_then(Option::as_ref);
+        let counts =
+            |node: NodeId| has_all_keys(node) && policy.is_none_or(|counting| counting.get(node.index()).copied().unwrap_or(false));
+        let matched =
+            facts.placed.matched(spread.selector).filter(|(node, _)| counts(*node) && !spread.constraint.pods.labels.is_everything());
+        let in_domains = sum_domains(matched.map(|(node, count)| (node, count.staying())), domains);
+        add_spread(&mut pods, &in_domains, spread.constraint.max_skew, candidates, domains);
+    }
+    fewest_first(pods)
+}
+
+/// Points for the default spread of replicas over nodes and zones. A node without a zone counts for itself only.
+fn of_default_spread(group: &OnNodes, candidates: &[Candidate], facts: &mut Facts<'_>) -> Vec<i64> {
+    let zones = facts.domains.of(&Arc::from(ZONE), facts.nodes);
+    let weight = spread_weight(candidates.len());
+    let on_node = |node: &Candidate| Some(spread_points(i64::from(group.get(node.id).staying()), weight, DEFAULT_SKEW.0));
+    let mut pods: Vec<Option<i64>> = candidates.iter().map(on_node).collect();
+    add_spread(&mut pods, &in_zones(group, &zones), DEFAULT_SKEW.1, candidates, &zones);
+    fewest_first(pods)
+}
+
+/// Returns the number of pods in each zone.
+pub(super) fn in_zones(group: &OnNodes, zones: &KeyDomains) -> Vec<i64> {
+    sum_domains(group.iter().map(|(node, count)| (node, count.staying())), zones)
+}
+
+/// Adds what one constraint counts for each node that has all keys. Domains of which there are many count more.
+fn add_spread(pods: &mut [Option<i64>], in_domains: &[i64], max_skew: u32, candidates: &[Candidate], domains: &KeyDomains) {
+    let mut seen = vec![false; domains.len()];
+    for (_, domain) in pods.iter().zip(candidates).filter_map(|(pods, node)| Some((pods.as_ref()?, domains.get(node.id)?))) {
+        if let Some(slot) = seen.get_mut(domain) {
+            *slot = true;
+        }
+    }
+    let weight = spread_weight(seen.into_iter().filter(|seen| *seen).count());
+    for (pods, node) in pods.iter_mut().zip(candidates) {
+        let Some((sum, domain)) = pods.as_mut().zip(domains.get(node.id)) else { continue };
+        *sum = sum.saturating_add(spread_points(in_domains.get(domain).copied().unwrap_or(0), weight, max_skew));
+    }
+}
+
+fn spread_points(pods: i64, weight: i64, max_skew: u32) -> i64 {
+    pods.saturating_mul(weight).saturating_add(i64::from(max_skew).saturating_sub(1).saturating_mul(1_000))
+}
+
+/// The node with the fewest gets all points; a node without all keys none.
+fn fewest_first(pods: Vec<Option<i64>>) -> Vec<i64> {
+    let known = || pods.iter().flatten().copied();
+    let (least, most) = (known().min().unwrap_or(0), known().max().unwrap_or(0));
+    let of = |pods: Option<i64>| match pods {
+        None => 0,
+        Some(_) if most == 0 => i64::from(WHOLE),
+        Some(pods) => part(most.saturating_add(least).saturating_sub(pods), most),
+    };
+    pods.into_iter().map(of).collect()
+}
+
+/// Returns the natural logarithm of the number of domains and 2, in thousandths.
+fn spread_weight(domains: usize) -> i64 {
+    /// Thousandths of the logarithm of 2.
+    const LN_2: i64 = 693;
+    let number = u64::try_from(domains).unwrap_or(u64::MAX).saturating_add(2);
+    let power = number.ilog2();
+    // Between two powers of 2 the line is near enough: it is at most 6 % of `LN_2` away.
+    let (from, whole) = (1_u64.checked_shl(power).unwrap_or(1), i64::from(power).saturating_mul(LN_2));
+    let above = i64::try_from(number.saturating_sub(from)).unwrap_or(0).saturating_mul(LN_2);
+    whole.saturating_add(above.checked_div(i64::try_from(from).unwrap_or(i64::MAX)).unwrap_or(0))
+}
+
+/// Returns `of / whole` in points; 0 if `whole` is 0.
+fn part(of: i64, whole: i64) -> i64 {
+    of.saturating_mul(i64::from(WHOLE)).checked_div(whole).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "weigh_tests.rs"]
+mod tests;

@@ -1,0 +1,215 @@
+//! Preferences decide among nodes that fit, one at a time and against each other.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::accounting::Ledger;
+use crate::api::node::Taint;
+use crate::api::{NodeFacts, PodFacts};
+use crate::cycle::placement::Strategy;
+use crate::cycle::placement::class::Classes;
+use crate::cycle::placement::finder::{Asks, NodeFinder};
+use crate::cycle::placement::nodes::Nodes;
+use crate::cycle::placement::snapshot::Snapshot;
+use crate::cycle::placement::topology::placed::PlacedPods;
+use crate::cycle::testing::node;
+
+#[derive(Default)]
+struct Cluster {
+    nodes: Nodes,
+    ledger: Ledger,
+    placed: PlacedPods,
+    classes: Classes,
+    finder: NodeFinder,
+}
+
+/// A pod with 1 cpu: its name, its labels, its spec, and the kind of its controller.
+fn pod_of(name: &str, app: &str, spec: Value, controller: Option<&str>) -> PodFacts {
+    let mut spec = spec;
+    spec["containers"] = json!([{ "name": "c", "resources": { "requests": { "cpu": "1" } } }]);
+    let owners: Vec<Value> = controller
+        .map(|kind| json!({ "apiVersion": "apps/v1", "kind": kind, "name": app, "uid": format!("{app}-uid"), "controller": true }))
+        .into_iter()
+        .collect();
+    let meta = json!({ "namespace": "ns", "name": name, "uid": name, "labels": { "app": app }, "ownerReferences": owners });
+    PodFacts::of(&serde_json::from_value(json!({ "metadata": meta, "spec": spec })).unwrap())
+}
+
+fn pod(name: &str, app: &str, spec: Value) -> PodFacts {
+    pod_of(name, app, spec, None)
+}
+
+impl Cluster {
+    /// Nodes with 100 cpu, each with its zone; the disk of the nodes in zone b is fast.
+    fn new(nodes: &[(&str, &str)]) -> Self {
+        let mut cluster = Self::default();
+        for (name, zone) in nodes {
+            cluster.add(node(name, &[("cpu", 100)]), zone);
+        }
+        cluster
+    }
+
+    fn add(&mut self, mut facts: NodeFacts, zone: &str) {
+        let labels = [("kubernetes.io/hostname", &*facts.name), (ZONE, zone), ("disk", if zone == "b" { "fast" } else { "slow" })];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        facts.labels.extend(labels);
+        self.ledger.node_upsert(&facts.name, facts.allocatable.clone());
+        let name = Arc::clone(&facts.name);
+        self.nodes.upsert(facts);
+        self.placed.set_node(&name, self.nodes.id(&name));
+    }
+
+    fn put(&mut self, pod: &PodFacts, node: &str) {
+        self.placed.learn(pod);
+        self.placed.put(&pod.uid, node);
+        self.ledger.charge(&pod.uid, Some(node), pod.request.clone(), false);
+        self.nodes.touch_name(node);
+    }
+
+    fn with(mut self, pods: &[(&str, &str)]) -> Self {
+        for (at, (app, node)) in pods.iter().enumerate() {
+            self.put(&pod(&format!("there-{at}"), app, json!({})), node);
+        }
+        self
+    }
+
+    /// Where the pod goes, also if others of its class wait.
+    fn best(&mut self, pod: &PodFacts) -> String {
+        self.placed.learn(pod);
+        let id = self.classes.join(pod, &mut self.placed);
+        let class = Arc::clone(self.classes.get(id).unwrap());
+        let barred = BTreeSet::new();
+        let snapshot =
+            Snapshot { nodes: &self.nodes, ledger: &self.ledger, placed: &self.placed, strategy: Strategy::Auto, barred: &barred };
+        let group = pod.terms.spreads_by_default.then_some(&pod.group);
+        let mut best = |users| {
+            let asks = Asks { id, class: &class, users, group, only: None };
+            self.finder.best(asks, &BTreeSet::new(), snapshot).unwrap()
+        };
+        let (alone, among) = (best(1), best(2));
+        assert_eq!(alone, among, "the shortlist says the same");
+        self.nodes.get(alone).unwrap().name.to_string()
+    }
+}
+
+fn prefers_nodes(terms: &[(i32, &str, &str)]) -> Value {
+    let term = |(weight, key, value): &(i32, &str, &str)| json!({ "weight": weight, "preference": { "matchExpressions": [{ "key": key, "operator": "In", "values": [value] }] } });
+    let terms: Vec<Value> = terms.iter().map(term).collect();
+    json!({ "affinity": { "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": terms } } })
+}
+
+/// `kind` is `podAffinity` or `podAntiAffinity`; each term has a weight, an app and a topology key.
+fn prefers_pods(kind: &str, terms: &[(i32, &str, &str)]) -> Value {
+    let term = |(weight, app, key): &(i32, &str, &str)| json!({ "weight": weight, "podAffinityTerm": { "topologyKey": key, "labelSelector": { "matchLabels": { "app": app } } } });
+    let terms: Vec<Value> = terms.iter().map(term).collect();
+    json!({ "affinity": { kind: { "preferredDuringSchedulingIgnoredDuringExecution": terms } } })
+}
+
+const HOST: &str = "kubernetes.io/hostname";
+
+#[test]
+fn the_weights_of_preferred_node_affinity_are_added() {
+    let nodes = [("n1", "a"), ("n2", "b"), ("n3", "c")];
+    let best = |terms: &[(i32, &str, &str)]| Cluster::new(&nodes).best(&pod("p", "x", prefers_nodes(terms)));
+    assert_eq!(best(&[(1, "disk", "fast")]), "n2");
+    assert_eq!(best(&[(2, "disk", "fast"), (3, ZONE, "c")]), "n3");
+    assert_eq!(best(&[(2, "disk", "fast"), (2, ZONE, "b"), (3, ZONE, "c")]), "n2");
+    assert_eq!(best(&[(9, "disk", "none")]), "n1", "a preference refuses no node");
+}
+
+#[test]
+fn preferred_affinity_seeks_pods_and_preferred_anti_affinity_avoids_them() {
+    let best = |spec: Value| {
+        Cluster::new(&[("n1", "a"), ("n2", "a"), ("n3", "b")]).with(&[("db", "n2"), ("web", "n1")]).best(&pod("p", "x", spec))
+    };
+    assert_eq!(best(json!({})), "n3");
+    assert_eq!(best(prefers_pods("podAffinity", &[(5, "db", HOST)])), "n2");
+    assert_eq!(best(prefers_pods("podAffinity", &[(5, "db", HOST), (6, "web", HOST)])), "n1");
+    assert_eq!(best(prefers_pods("podAffinity", &[(5, "db", ZONE)])), "n1", "n1 and n2 are of the zone");
+    assert_eq!(best(prefers_pods("podAntiAffinity", &[(5, "db", ZONE)])), "n3");
+}
+
+#[test]
+fn the_preferences_and_the_required_affinity_of_pods_that_are_there_count() {
+    let best = |spec: Value| {
+        let mut cluster = Cluster::new(&[("n1", "a"), ("n2", "b"), ("n3", "c")]);
+        cluster.put(&pod("there", "other", spec), "n2");
+        cluster.best(&pod("p", "x", json!({})))
+    };
+    assert_eq!(best(json!({})), "n1");
+    assert_eq!(best(prefers_pods("podAffinity", &[(5, "x", HOST)])), "n2");
+    assert_eq!(best(prefers_pods("podAffinity", &[(5, "y", HOST)])), "n1");
+    let required = json!([{ "topologyKey": ZONE, "labelSelector": { "matchLabels": { "app": "x" } } }]);
+    assert_eq!(best(json!({ "affinity": { "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } } })), "n2");
+    let mut cluster = Cluster::new(&[("n1", "a"), ("n2", "b")]).with(&[("z", "n2"), ("z", "n2")]);
+    cluster.put(&pod("there", "other", prefers_pods("podAntiAffinity", &[(5, "x", ZONE)])), "n1");
+    assert_eq!(cluster.best(&pod("p", "x", json!({}))), "n2", "though it is fuller");
+}
+
+#[test]
+fn schedule_anyway_prefers_the_domain_with_the_fewest_pods() {
+    let spread = json!({ "topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": { "matchLabels": { "app": "x" } },
+    }] });
+    let mut cluster =
+        Cluster::new(&[("n1", "a"), ("n2", "a"), ("n3", "b")]).with(&[("x", "n1"), ("x", "n1"), ("x", "n3"), ("y", "n3"), ("y", "n3")]);
+    assert_eq!(cluster.best(&pod("p", "x", spread.clone())), "n3", "zone a has one more");
+    cluster.put(&pod("leaves", "x", json!({})), "n3");
+    cluster.put(&pod("another", "x", json!({})), "n3");
+    assert_eq!(cluster.best(&pod("q", "x", spread)), "n2");
+}
+
+#[test]
+fn replicas_are_spread_over_nodes_and_then_over_zones() {
+    let nodes = [("n1", "a"), ("n2", "a"), ("n3", "b"), ("n4", "b")];
+    let places = |kind: &str, spec: &Value| {
+        // The first nodes are the emptiest all the time.
+        let mut cluster = Cluster::new(&nodes).with(&[("y", "n3"), ("y", "n3"), ("y", "n4"), ("y", "n4"), ("y", "n4"), ("y", "n2")]);
+        let mut place = |at: usize| {
+            let pod = pod_of(&format!("r-{at}"), "web", spec.clone(), Some(kind));
+            let node = cluster.best(&pod);
+            cluster.put(&pod, &node);
+            node
+        };
+        (0..5).map(&mut place).collect::<Vec<_>>()
+    };
+    let none = json!({});
+    for kind in ["ReplicaSet", "StatefulSet", "ReplicationController"] {
+        assert_eq!(places(kind, &none), ["n1", "n3", "n2", "n4", "n1"], "{kind}: one zone after the other, however full");
+    }
+    assert_eq!(places("Job", &none), ["n1", "n1", "n2", "n1", "n2"], "the emptiest");
+    let beside = prefers_nodes(&[(1, "disk", "none")]);
+    assert_eq!(places("ReplicaSet", &beside), ["n1", "n3", "n2", "n4", "n1"], "the same where all is weighed");
+}
+
+#[test]
+fn nodes_that_are_wanted_for_others_come_last_for_replicas_and_where_all_is_weighed() {
+    for (preference, kind) in [(json!({}), "ReplicaSet"), (prefers_nodes(&[(1, "disk", "fast")]), "Job")] {
+        let mut cluster = Cluster::new(&[("n1", "a")]).with(&[("y", "n1"), ("y", "n1")]);
+        let taint = Taint { key: "k".into(), value: None, effect: "PreferNoSchedule".into() };
+        cluster.add(NodeFacts { soft_taints: vec![taint], ..node("n2", &[("cpu", 100)]) }, "b");
+        let first = pod_of("r-0", "web", preference.clone(), Some(kind));
+        cluster.put(&first, "n1");
+        assert_eq!(cluster.best(&pod_of("r-1", "web", preference, Some(kind))), "n1");
+    }
+}
+
+#[test]
+fn a_replica_that_says_how_it_spreads_is_not_spread_otherwise() {
+    let says = json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule" }] });
+    assert!(!pod_of("p", "web", says, Some("ReplicaSet")).terms.spreads_by_default);
+    assert!(pod_of("p", "web", json!({}), Some("ReplicaSet")).terms.spreads_by_default);
+    assert!(!pod_of("p", "web", json!({}), None).terms.spreads_by_default);
+}
+
+#[test]
+fn more_domains_weigh_more() {
+    let exact = |domains: u32| (f64::from(domains) + 2.0).ln() * 1_000.0;
+    for domains in [0, 1, 2, 3, 10, 100, 5_000] {
+        let weight = f64::from(i32::try_from(spread_weight(usize::try_from(domains).unwrap())).unwrap());
+        assert!((weight - exact(domains)).abs() < 70.0, "{domains}: {weight} and {}", exact(domains));
+    }
+}
