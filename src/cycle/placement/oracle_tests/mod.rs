@@ -8,6 +8,7 @@ mod differences;
 mod judge;
 mod kinds;
 mod pods;
+mod sequence;
 mod terms;
 
 use std::cell::RefCell;
