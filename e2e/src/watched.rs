@@ -7,8 +7,9 @@ use anyhow::Result;
 use kube::Client;
 
 use crate::cluster::Cluster;
+use crate::kit::Kit;
 use crate::objects::SCHEDULER_NAME;
-use crate::observer::{Absences, Excused, Observer, ObserverConfig};
+use crate::observer::{Absences, Excused, JudgedConstraints, Observer, ObserverConfig};
 use crate::wait::secs;
 use crate::{chart, stall};
 
@@ -29,6 +30,7 @@ impl Watched {
             audit_log: Some(audit_log),
             controller_user: chart::user(chart::CONTROLLER),
             scheduler_user: chart::user(chart::SCHEDULER),
+            oracle: Some(Kit::locate()?.program("oracle")),
             stalled: stall::total,
             ..ObserverConfig::of_chart(SCHEDULER_NAME)
         };
@@ -68,6 +70,11 @@ impl Watched {
     /// Returns how many bindings by the scheduler were judged so far.
     pub fn judged_bindings(&self) -> u64 {
         self.observer.judged_bindings()
+    }
+
+    /// Returns how many bindings were judged by the constraints of pods so far.
+    pub fn judged_constraints(&self) -> JudgedConstraints {
+        self.observer.judged_constraints()
     }
 
     /// Returns how often each user made each call so far.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::observer::{Finding, Observer, ObserverConfig, superlinear};
 use e2e::wait::{Seen, secs, wait_until};
+use serde_json::json;
 use tokio::time::Instant;
 
 #[path = "observer/requests.rs"]
@@ -19,7 +20,8 @@ use requests::{CONTROLLER, GroupOptions, Requests, SCHEDULER};
 const S: &str = "ob-scheduler";
 
 async fn observe(cluster: &Cluster, scheduler: &str) -> Result<Observer> {
-    let config = ObserverConfig { audit_log: Some(cluster.audit_log()), ..ObserverConfig::of_chart(scheduler) };
+    let oracle = Some(e2e::kit::Kit::locate()?.program("oracle"));
+    let config = ObserverConfig { audit_log: Some(cluster.audit_log()), oracle, ..ObserverConfig::of_chart(scheduler) };
     Observer::start(cluster.client(), config).await
 }
 
@@ -60,6 +62,7 @@ async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
         overfull_node(&requests),
         overfull_queue(&requests),
         partly_bound(&requests),
+        constraints(&requests),
         unguarded(&requests),
         forbidden(&requests)
     )?;
@@ -76,6 +79,9 @@ async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
         (6, "ob-6"),
         (7, "ob-7"),
         (8, "ob-8"),
+        (10, "ob-10a"),
+        (10, "ob-10b"),
+        (10, "ob-10c"),
     ];
     let expected: Vec<(u8, String)> = expected.map(|(check, place)| (check, place.to_owned())).into();
     let seen = wait_until(secs(40), "every violation is found", || async {
@@ -89,7 +95,7 @@ async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
     }
     assert_eq!(summary(&findings), expected);
     let per = |check: u8| findings.iter().filter(|finding| finding.check == check).count();
-    assert_eq!((per(3), per(4), per(7), per(8)), (1, 2, 3, 1), "only the violations are found");
+    assert_eq!((per(3), per(4), per(7), per(8), per(10)), (1, 2, 3, 1, 3), "only the violations are found");
     Ok(())
 }
 
@@ -148,6 +154,23 @@ async fn overfull_node(requests: &Requests) -> Result<()> {
     requests.group("ob-3", "g", GroupOptions::default()).await?;
     for (name, cpu) in [("a", "1"), ("b", "1"), ("c", "1"), ("d", "0")] {
         requests.bound_pod("ob-3", name, S, "g", cpu, "ob-small").await?;
+    }
+    Ok(())
+}
+
+/// Check 10: two pods with one host port on one node, two that keep each other away, and two of one domain where another is empty. The first is right.
+async fn constraints(requests: &Requests) -> Result<()> {
+    let web = json!({"matchLabels": {"app": "web"}});
+    let port = json!({"containers": [{"name": "main", "image": "none", "ports": [{"containerPort": 80, "hostPort": 8010}]}]});
+    let term = json!([{"labelSelector": web, "topologyKey": "kubernetes.io/hostname"}]);
+    let away = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+    let spread = json!({"topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": web}]});
+    for (namespace, spec) in [("ob-10a", port), ("ob-10b", away), ("ob-10c", spread)] {
+        requests.group(namespace, "g", GroupOptions::default()).await?;
+        for name in ["first", "second"] {
+            requests.constrained_pod(namespace, name, S, spec.clone(), "ob-big").await?;
+        }
     }
     Ok(())
 }

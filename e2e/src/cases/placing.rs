@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::ledger::stays_unbound;
 use super::seen::{group_says, phase, pod_says, pods_wait_for};
 use crate::objects::{Amounts, NAMESPACE, make_node};
-use crate::wait::secs;
+use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_one_group, wait_running};
 use crate::world::World;
 
@@ -25,6 +25,15 @@ async fn zoned(client: &Client, name: &str, zone: &str, amounts: Amounts<'_>) ->
     let labels = Patch::Merge(json!({"metadata": {"labels": {ZONE: zone}}}));
     Api::<Node>::all(client.clone()).patch(name, &PatchParams::default(), &labels).await?;
     Ok(())
+}
+
+/// Waits until the observer has judged so many bindings of pods with constraints, each by the filters of kube-scheduler.
+async fn constraints_judged(w: &World, least: u64) -> Result<()> {
+    wait_until(secs(20), "the observer judges the constraints", || async {
+        let judged = w.watched()?.judged_constraints();
+        Ok(Seen::when(judged.constrained >= least, || format!("{judged:?}, and {least} must be judged")))
+    })
+    .await
 }
 
 /// Two nodes in each of three zones, of which one zone has one node.
@@ -81,7 +90,8 @@ pub(super) async fn spread_over_zones(w: &mut World) -> Result<()> {
     pod_says(&client, "web", "didn't match pod topology spread constraints").await?;
     // A further node in zone c helps at once.
     zoned(&client, "c2", "c", &[]).await?;
-    wait_running(&client, "web", 9, 20).await
+    wait_running(&client, "web", 9, 20).await?;
+    constraints_judged(w, 9).await
 }
 
 /// P2. Pods that keep each other away are on nodes of their own; the pod for which no node is left says why, and gets the node of the first one that leaves.
@@ -100,7 +110,8 @@ pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
     group_says(&client, &group, "anti-affinity rules").await?;
     stays_unbound(w, "db2", 3).await?;
     scale(&client, "db", 2).await?;
-    wait_running(&client, "db2", 1, 20).await
+    wait_running(&client, "db2", 1, 20).await?;
+    constraints_judged(w, 3).await
 }
 
 /// P3. A gang with required affinity to itself is in one zone: the one that has room for all of it. No pod is bound while no zone has.
@@ -122,7 +133,7 @@ pub(super) async fn gang_in_one_zone(w: &mut World) -> Result<()> {
     group_says(&client, &group, "of 3 members").await?;
     stays_unbound(w, "more", 3).await?;
     ensure!(phase(&client, &group).await? != "Running", "it runs");
-    Ok(())
+    constraints_judged(w, 4).await
 }
 
 /// P4. A gang of two whose members need each other beside them, whichever of them comes first.
@@ -148,7 +159,7 @@ pub(super) async fn members_that_need_each_other(w: &mut World) -> Result<()> {
     let (one, other) = (node(pods.get("follower").await?), node(pods.get("leader").await?));
     ensure!(one.is_some() && one == other, "{one:?}, {other:?}");
     pods.delete("follower", &DeleteParams::default()).await?;
-    Ok(())
+    constraints_judged(w, 1).await
 }
 
 /// P5. Pods with the same host port are on nodes of their own; a plain init container's port blocks nothing.
@@ -172,7 +183,8 @@ pub(super) async fn host_ports(w: &mut World) -> Result<()> {
     scale(&client, "web", 0).await?;
     wait_running(&client, "one", 1, 20).await?;
     with_port("two", "10.0.0.2").replicas(2).make(&client).await?;
-    wait_running(&client, "two", 2, 20).await
+    wait_running(&client, "two", 2, 20).await?;
+    constraints_judged(w, 5).await
 }
 
 /// P6. Two nodes with 8 devices, a gang of two helpers with one device each and a worker with 8: the worker gets a node of its own, though the helpers are older.
@@ -212,7 +224,9 @@ pub(super) async fn members_in_a_better_order(w: &mut World) -> Result<()> {
         tokio::time::sleep(secs(1)).await;
     }
     wait_running(&client, "small-1", 1, 20).await?;
-    wait_running(&client, "small-2", 1, 20).await
+    wait_running(&client, "small-2", 1, 20).await?;
+    // The one with a node selector.
+    constraints_judged(w, 1).await
 }
 
 /// Creates a member of a PodGroup, with the label `app` of its name.

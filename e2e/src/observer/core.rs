@@ -7,6 +7,7 @@ use kube::api::DynamicObject;
 
 use super::audit::Audit;
 use super::clock::Clock;
+use super::constraints::{Constraints, JudgedConstraints};
 use super::facts::{Change, Kind, Names, read};
 use super::finding::Finding;
 use super::history::History;
@@ -21,6 +22,7 @@ pub(super) struct Core {
     clock: Clock,
     names: Names,
     history: History,
+    constraints: Constraints,
     known: BTreeMap<Kind, Known>,
     /// The watches that see nothing at present: since when (milliseconds), and the reason.
     blind: BTreeMap<Kind, (i64, String)>,
@@ -35,12 +37,13 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(clock: Clock, names: Names, graces: Graces, audit: Audit, tail: Option<Tail>) -> Self {
+    pub(super) fn new(clock: Clock, names: Names, graces: Graces, audit: Audit, constraints: Constraints, tail: Option<Tail>) -> Self {
         let history = History::new(graces);
         Self {
             clock,
             names,
             history,
+            constraints,
             known: BTreeMap::new(),
             blind: BTreeMap::new(),
             begun: false,
@@ -67,6 +70,7 @@ impl Core {
         self.begun = true;
         let newest = self.known.values().map(|known| known.newest).max().unwrap_or(0);
         self.history.begins_after(newest);
+        self.constraints.begins_after(newest);
     }
 
     /// Takes a whole list. `first` is true when nothing of this kind was known before; otherwise versions in between were missed.
@@ -75,6 +79,9 @@ impl Core {
         let now = self.clock.program_time();
         let since = std::mem::replace(&mut self.known.entry(kind).or_default().seen_at, now);
         let uids: BTreeSet<String> = listed.iter().filter_map(ResourceExt::uid).collect();
+        if !first {
+            self.constraints.replace(kind, listed);
+        }
         let known = self.known.entry(kind).or_default();
         let gone: Vec<_> = known.gone(&uids).into_iter().filter_map(|uid| known.objects.remove(&uid)).collect();
         let at_latest = version.unwrap_or(known.newest.saturating_add(1));
@@ -130,6 +137,9 @@ impl Core {
         let change = read(&self.names, kind, object, gone, exact);
         let now = self.clock.program_time();
         self.history.add(version, now, change);
+        if exact || !self.begun {
+            self.constraints.add((version, now), kind, object, gone);
+        }
     }
 
     /// Records that a watch sees nothing, with the reason.
@@ -207,19 +217,35 @@ impl Core {
         }
         if self.begun {
             let now = self.clock.program_time();
-            self.history.settle(now.saturating_sub(hold));
+            let until = now.saturating_sub(hold);
+            self.history.settle(until);
+            self.constraints.settle(until, false, |at| self.history.forgiven_from(at));
         }
     }
 
     pub(super) fn findings(&self) -> Vec<Finding> {
         let judged = self.history.findings().iter().map(|finding| Finding { at: self.clock.wall_at(finding.at), ..finding.clone() });
-        let mut all: Vec<Finding> = judged.chain(self.audit.findings().iter().chain(&self.tail_finding).cloned()).collect();
+        let constraints =
+            self.constraints.findings().iter().map(|finding| Finding { at: self.clock.wall_at(finding.at), ..finding.clone() });
+        let mut all: Vec<Finding> =
+            judged.chain(constraints).chain(self.audit.findings().iter().chain(&self.tail_finding).cloned()).collect();
         all.sort_by_key(|finding| finding.at);
         all
     }
 
     pub(super) fn judged_bindings(&self) -> u64 {
         self.history.judged_bindings()
+    }
+
+    /// Judges the bindings whose batch may not be over.
+    pub(super) fn end(&mut self) {
+        self.beat(0);
+        let now = self.clock.program_time();
+        self.constraints.settle(now, true, |at| self.history.forgiven_from(at));
+    }
+
+    pub(super) const fn judged_constraints(&self) -> JudgedConstraints {
+        self.constraints.counts()
     }
 
     /// Returns a finding where the audit log has more bindings by the scheduler than were judged. A pod that was bound and deleted while the watch missed
@@ -293,6 +319,7 @@ mod tests {
             names,
             Graces { group: 0, ..Graces::default() },
             Audit::new("a", "b"),
+            Constraints::start(None, BTreeMap::new()).unwrap(),
             None,
         );
         let pod = json!({"spec": {"schedulerName": "s"}});
@@ -317,7 +344,14 @@ mod tests {
     #[test]
     fn bindings_that_only_a_list_shows_are_judged() {
         let names = ObserverConfig::of_chart("s").names;
-        let mut core = Core::new(Clock::start(|| std::time::Duration::ZERO), names, Graces::default(), Audit::new("a", "b"), None);
+        let mut core = Core::new(
+            Clock::start(|| std::time::Duration::ZERO),
+            names,
+            Graces::default(),
+            Audit::new("a", "b"),
+            Constraints::start(None, BTreeMap::new()).unwrap(),
+            None,
+        );
         let node = listed("Node", "n", "node", 1, json!({"status": {"allocatable": {"cpu": "4", "pods": "10"}}}));
         let pod = |name: &str, version, node: Option<&str>, bound: bool| {
             let containers = json!([{"name": "main", "resources": {"requests": {"cpu": "2"}}}]);
@@ -360,7 +394,14 @@ mod tests {
     #[test]
     fn a_binding_that_was_not_judged_is_found() {
         let names = ObserverConfig::of_chart("s").names;
-        let mut core = Core::new(Clock::start(|| std::time::Duration::ZERO), names, Graces::default(), Audit::new("a", "b"), None);
+        let mut core = Core::new(
+            Clock::start(|| std::time::Duration::ZERO),
+            names,
+            Graces::default(),
+            Audit::new("a", "b"),
+            Constraints::start(None, BTreeMap::new()).unwrap(),
+            None,
+        );
         assert_eq!(core.unjudged(), None);
         let line = json!({"stage": "ResponseComplete", "verb": "create", "user": {"username": "b"}, "responseStatus": {"code": 201},
             "objectRef": {"resource": "pods", "subresource": "binding", "namespace": "n", "name": "p"}});
@@ -373,7 +414,14 @@ mod tests {
     #[test]
     fn the_return_of_a_program_ends_neither_the_excuses_of_a_case_nor_longer_graces() {
         let names = ObserverConfig::of_chart("s").names;
-        let mut core = Core::new(Clock::start(|| std::time::Duration::ZERO), names, Graces::default(), Audit::new("a", "b"), None);
+        let mut core = Core::new(
+            Clock::start(|| std::time::Duration::ZERO),
+            names,
+            Graces::default(),
+            Audit::new("a", "b"),
+            Constraints::start(None, BTreeMap::new()).unwrap(),
+            None,
+        );
         let open = |core: &Core| -> Vec<_> {
             core.history.excuses.iter().filter(|each| each.to.is_none()).map(|each| (each.check, each.at_most)).collect()
         };

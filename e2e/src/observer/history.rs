@@ -79,6 +79,11 @@ impl History {
         self.judge.pass(until, &self.excuses);
     }
 
+    /// Returns since when changes by other clients are forgiven to a decision that is seen at a time.
+    pub fn forgiven_from(&self, at: i64) -> i64 {
+        self.judge.forgiven_from(at, &self.excuses)
+    }
+
     /// Returns the findings up to the last call of `settle`.
     pub fn findings(&self) -> &[Finding] {
         self.judge.findings()

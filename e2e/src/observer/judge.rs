@@ -210,7 +210,7 @@ impl Judge {
     }
 
     /// Returns the time since which changes by other clients are forgiven to a decision of the scheduler that is seen now.
-    fn forgiven_from(&self, at: i64, excuses: &[Excuse]) -> i64 {
+    pub fn forgiven_from(&self, at: i64, excuses: &[Excuse]) -> i64 {
         // While faults are injected, the scheduler may see a change of another client later, and its binding may arrive later.
         let patient = excuses.iter().filter(|excuse| excuse.check.is_none() && excuse.from <= at && excuse.to.is_none_or(|to| at <= to));
         let longer = patient.filter_map(|excuse| excuse.at_most).max().unwrap_or(0).min(MAX_EXTRA_GRACE);

@@ -1,13 +1,14 @@
-//! The observer: it applies nine checks to every case, from the API and the audit log alone.
+//! The observer: it applies ten checks to every case, from the API and the audit log alone.
 //!
 //! It shares no code with the programs. It knows only their names, from [`ObserverConfig`].
 //!
 //! ```text
 //!   watches ──► facts ──► history (one order for all kinds) ──► judge ──► findings
+//!      └────► constraints ──► kube-scheduler's filters ───────────────┤
 //!   audit log ─────────────────────────────────────────────► audit ──┘
 //! ```
 //!
-//! The modules `watch` and `tail` do I/O. `Observer` in `observing` is the public interface. All other modules are pure.
+//! The modules `watch`, `tail` and `constraints::oracle` do I/O. `Observer` in `observing` is the public interface. All other modules are pure.
 //!
 //! **What it cannot see.**
 //!
@@ -19,6 +20,7 @@ pub mod amounts;
 pub mod audit;
 pub mod bindings;
 mod clock;
+mod constraints;
 mod core;
 pub mod evictions;
 pub mod facts;
@@ -39,6 +41,7 @@ mod watch;
 mod tests;
 
 pub use audit::{Call, Excused, received, superlinear};
+pub use constraints::JudgedConstraints;
 pub use finding::Finding;
 pub use judge::Graces;
 pub use observing::{Absences, Observer, ObserverConfig};

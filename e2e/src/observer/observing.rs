@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::audit::{Audit, Call, Excused};
 use super::clock::Clock;
+use super::constraints::{Constraints, JudgedConstraints};
 use super::core::Core;
 use super::facts::Names;
 use super::finding::Finding;
@@ -44,6 +45,8 @@ pub struct ObserverConfig {
     pub scheduler_user: String,
     /// The grace of each check.
     pub graces: Graces,
+    /// The program that asks kube-scheduler's filters about each binding; without it there is no check 10.
+    pub oracle: Option<PathBuf>,
     /// Returns for how long the machine has stalled so far. A grace is longer by the time that it stalls meanwhile.
     pub stalled: fn() -> Duration,
 }
@@ -60,7 +63,15 @@ impl ObserverConfig {
             group_annotations: ["scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"].map(str::to_owned).into(),
         };
         let (controller_user, scheduler_user) = (account("podgroup-controller"), account("podgroup-scheduler"));
-        Self { names, audit_log: None, controller_user, scheduler_user, graces: Graces::default(), stalled: || Duration::ZERO }
+        Self {
+            names,
+            audit_log: None,
+            controller_user,
+            scheduler_user,
+            graces: Graces::default(),
+            oracle: None,
+            stalled: || Duration::ZERO,
+        }
     }
 }
 
@@ -114,7 +125,9 @@ impl Observer {
         let audit = Audit::new(&config.controller_user, &config.scheduler_user);
         let tail = config.audit_log.map(Tail::new);
         let has_log = tail.is_some();
-        let shared = Shared(Arc::new(Mutex::new(Core::new(Clock::start(config.stalled), config.names, config.graces, audit, tail))));
+        let constraints = Constraints::start(config.oracle.as_deref(), config.names.schedulers.clone()).context("start the oracle")?;
+        let core = Core::new(Clock::start(config.stalled), config.names, config.graces, audit, constraints, tail);
+        let shared = Shared(Arc::new(Mutex::new(core)));
         let mut tasks = JoinSet::new();
         for of in KINDS {
             tasks.spawn(watch(client.clone(), of, shared.clone()));
@@ -148,6 +161,11 @@ impl Observer {
     /// Returns how many bindings by the scheduler were judged. With 0, checks 3 and 4 have proved nothing.
     pub fn judged_bindings(&self) -> u64 {
         self.shared.with(|core| core.judged_bindings())
+    }
+
+    /// Returns how many bindings were judged by the constraints of pods (check 10), about three seconds behind the present.
+    pub fn judged_constraints(&self) -> JudgedConstraints {
+        self.shared.with(|core| core.judged_constraints())
     }
 
     /// Suspends a check until [`Observer::insist`], for a case that breaks its conditions on purpose (the controller is down).
@@ -216,7 +234,7 @@ impl Observer {
         let complete = self.catch_up().await;
         self.tasks.shutdown().await;
         self.shared.with(|core| {
-            core.beat(0);
+            core.end();
             let mut all = core.findings();
             if let Err(error) = complete {
                 all.push(core.own_finding(&format!("{error:#}")));

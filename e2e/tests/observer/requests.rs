@@ -131,19 +131,21 @@ impl Requests {
 
     /// Creates a pod of a scheduler and returns its UID. An empty `group` means no group annotation.
     pub(crate) async fn pod(&self, namespace: &str, name: &str, scheduler: &str, group: &str, cpu: &str) -> Result<String> {
-        self.make_pod(namespace, name, scheduler, group, cpu, None).await
+        self.make_pod(namespace, name, scheduler, group, cpu, json!({})).await
     }
 
     /// Creates a pod that is already bound to a node.
     pub(crate) async fn static_pod(&self, namespace: &str, name: &str, scheduler: &str, cpu: &str, node: &str) -> Result<()> {
-        self.make_pod(namespace, name, scheduler, "", cpu, Some(node)).await.map(drop)
+        self.make_pod(namespace, name, scheduler, "", cpu, json!({ "nodeName": node })).await.map(drop)
     }
 
-    async fn make_pod(&self, namespace: &str, name: &str, scheduler: &str, group: &str, cpu: &str, node: Option<&str>) -> Result<String> {
+    /// Creates a pod with these further fields of its spec, and the label `app: web`.
+    async fn make_pod(&self, namespace: &str, name: &str, scheduler: &str, group: &str, cpu: &str, more: Value) -> Result<String> {
         self.namespace(namespace).await?;
-        let mut pod: Pod =
-            serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"schedulerName": scheduler, "nodeName": node,
-            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]}}))?;
+        let mut spec = json!({"schedulerName": scheduler,
+            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}]});
+        spec.as_object_mut().context("an object")?.extend(more.as_object().cloned().unwrap_or_default());
+        let mut pod: Pod = serde_json::from_value(json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec}))?;
         if !group.is_empty() {
             pod.annotations_mut().insert("scheduling.k8s.io/group-name".to_owned(), group.to_owned());
         }
@@ -157,6 +159,16 @@ impl Requests {
     /// Creates a pod and binds it with a Binding, as a scheduler does.
     pub(crate) async fn bound_pod(&self, namespace: &str, name: &str, scheduler: &str, group: &str, cpu: &str, node: &str) -> Result<()> {
         self.pod(namespace, name, scheduler, group, cpu).await?;
+        self.bind(namespace, name, node).await
+    }
+
+    /// Creates a pod with these further fields of its spec and binds it.
+    pub(crate) async fn constrained_pod(&self, namespace: &str, name: &str, scheduler: &str, more: Value, node: &str) -> Result<()> {
+        self.make_pod(namespace, name, scheduler, "g", "1m", more).await?;
+        self.bind(namespace, name, node).await
+    }
+
+    async fn bind(&self, namespace: &str, name: &str, node: &str) -> Result<()> {
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
         let api: Api<Pod> = Api::namespaced(self.admin.clone(), namespace);
         let _: Value = api.create_subresource("binding", name, &PostParams::default(), &binding).await?;

@@ -1,0 +1,163 @@
+//! Small histories, judged by kube-scheduler's filters. `at` is in milliseconds.
+
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kit::Kit;
+
+const SEEN: i64 = 2000;
+
+struct Trace {
+    constraints: Constraints,
+    version: u64,
+    at: i64,
+}
+
+impl Trace {
+    /// Two nodes in zone a and one in zone b.
+    fn begin() -> Self {
+        let oracle = Kit::locate().unwrap().program("oracle");
+        let constraints = Constraints::start(Some(&oracle), [("ours".to_owned(), 0)].into()).unwrap();
+        let mut trace = Self { constraints, version: 10, at: 0 };
+        for (name, zone) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
+            trace.node(name, json!({ "zone": zone, "kubernetes.io/hostname": name }));
+        }
+        trace.wait(60_000);
+        trace
+    }
+
+    fn wait(&mut self, millis: i64) -> &mut Self {
+        self.at += millis;
+        self
+    }
+
+    fn add(&mut self, kind: Kind, object: Value) -> &mut Self {
+        self.version += 10;
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        self.constraints.add((self.version, self.at), kind, &object, false);
+        self
+    }
+
+    fn node(&mut self, name: &str, labels: Value) -> &mut Self {
+        self.add(Kind::Node, json!({ "metadata": { "name": name, "labels": labels }, "spec": {}, "status": {} }))
+    }
+
+    fn pod(&mut self, name: &str, spec: Value, node: Option<&str>) -> &mut Self {
+        let mut object = json!({
+            "metadata": { "name": name, "namespace": "n", "uid": name, "labels": { "app": "web" } }, "status": {},
+            "spec": { "schedulerName": "ours", "containers": [{ "name": "c" }] },
+        });
+        object["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        if let Some(node) = node {
+            object["spec"]["nodeName"] = json!(node);
+        }
+        self.add(Kind::Pod, object)
+    }
+
+    /// Creates these pods and binds them, in this order.
+    fn bind(&mut self, pods: &[(&str, &Value, &str)]) -> &mut Self {
+        pods.iter().for_each(|(name, spec, _)| _ = self.pod(name, (*spec).clone(), None));
+        pods.iter().for_each(|(name, spec, node)| _ = self.pod(name, (*spec).clone(), Some(node)));
+        self
+    }
+
+    /// The pods that were bound wrongly.
+    fn found(&mut self) -> Vec<String> {
+        self.constraints.settle(self.at + 10_000, false, |at| at - SEEN);
+        self.constraints
+            .findings()
+            .iter()
+            .map(|finding| format!("{} {}", finding.object.split([' ', '/']).nth(2).unwrap(), finding.detail))
+            .collect()
+    }
+}
+
+fn term(key: &str) -> Value {
+    json!([{ "labelSelector": { "matchLabels": { "app": "web" } }, "topologyKey": key }])
+}
+
+fn away(key: &str) -> Value {
+    json!({ "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": term(key) } } })
+}
+
+fn beside(key: &str) -> Value {
+    json!({ "affinity": { "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": term(key) } } })
+}
+
+fn spread() -> Value {
+    let selector = json!({ "matchLabels": { "app": "web" } });
+    json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector }] })
+}
+
+#[test]
+fn a_binding_that_a_constraint_forbids_is_found() {
+    let port = json!({ "containers": [{ "name": "c", "ports": [{ "containerPort": 80, "hostPort": 80 }] }] });
+    let selector = json!({ "nodeSelector": { "zone": "b" } });
+    let cases: [(&[(&str, &Value, &str)], &str); 5] = [
+        (&[("p", &away("zone"), "a1"), ("q", &away("zone"), "a2")], "q the filters of kube-scheduler refuse its node a2: InterPodAffinity"),
+        (
+            &[("p", &beside("zone"), "a1"), ("q", &beside("zone"), "b1")],
+            "q the filters of kube-scheduler refuse its node b1: InterPodAffinity",
+        ),
+        (&[("p", &spread(), "a1"), ("q", &spread(), "a2")], "q the filters of kube-scheduler refuse its node a2: PodTopologySpread"),
+        (&[("p", &port, "a1"), ("q", &port, "a1")], "q the filters of kube-scheduler refuse its node a1: NodePorts"),
+        (&[("p", &json!({}), "a1"), ("q", &selector, "a1")], "q the filters of kube-scheduler refuse its node a1: NodeAffinity"),
+    ];
+    for (pods, finding) in cases {
+        let together = Trace::begin().bind(pods).found();
+        let mut trace = Trace::begin();
+        let apart = trace.bind(&pods[..1]).wait(5000).bind(&pods[1..]).found();
+        for found in [together, apart] {
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with(finding), "{found:?}");
+        }
+        assert_eq!(trace.constraints.counts().constrained + trace.constraints.counts().others, 2);
+    }
+}
+
+#[test]
+fn bindings_that_were_decided_together_arrive_in_any_order() {
+    let plain = json!({});
+    // The follower needs the leader, whose binding arrives later.
+    let mut trace = Trace::begin();
+    let mut other = beside("zone");
+    other["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]["labelSelector"] =
+        json!({ "matchLabels": { "app": "leader" } });
+    trace.pod("follower", other.clone(), None).pod("follower", other, Some("a2"));
+    let leader = |node: Value| {
+        json!({ "metadata": { "name": "l", "namespace": "n", "uid": "l", "labels": { "app": "leader" } }, "status": {},
+            "spec": { "schedulerName": "ours", "containers": [{ "name": "c" }], "nodeName": node } })
+    };
+    trace.add(Kind::Pod, leader(Value::Null)).wait(300).add(Kind::Pod, leader(json!("a1")));
+    assert_eq!(trace.found(), Vec::<String>::new());
+    // Four are spread over two zones; the bindings of one zone arrive first.
+    let spread = spread();
+    let pods = [("1", &spread, "a1"), ("2", &spread, "a2"), ("3", &spread, "b1"), ("4", &spread, "b1")];
+    assert_eq!(Trace::begin().bind(&pods).found(), Vec::<String>::new());
+    assert_eq!(Trace::begin().bind(&[("1", &plain, "a1")]).found(), Vec::<String>::new());
+}
+
+#[test]
+fn a_change_by_another_client_is_forgiven_for_a_moment() {
+    let selector = json!({ "nodeSelector": { "zone": "a" } });
+    let relabelled = |moment: i64| {
+        let mut trace = Trace::begin();
+        trace.node("a1", json!({ "zone": "c" })).wait(moment).bind(&[("p", &selector, "a1")]).found().len()
+    };
+    assert_eq!([relabelled(500), relabelled(4000)], [0, 1]);
+    // Its own binding counts at once, also in the states from before it.
+    let away = away("kubernetes.io/hostname");
+    let mut trace = Trace::begin();
+    trace.bind(&[("p", &away, "a1")]).wait(1500).bind(&[("q", &away, "a1")]);
+    assert_eq!(trace.found().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_judged_is_counted() {
+    let mut trace = Trace::begin();
+    (0..MOST_NODES).for_each(|number| _ = trace.node(&format!("n{number}"), json!({})));
+    let away = away("kubernetes.io/hostname");
+    assert!(trace.bind(&[("p", &away, "a1"), ("q", &away, "a1")]).found().is_empty());
+    assert_eq!(trace.constraints.counts(), JudgedConstraints { unjudged: 2, ..JudgedConstraints::default() });
+}

@@ -1,0 +1,133 @@
+//! What do kube-scheduler's filters and our predicates answer about the same objects?
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::api::{NodeFacts, PodFacts, Uid};
+use crate::cycle::explain::Reason;
+use crate::cycle::placement::Strategy as NodeStrategy;
+use crate::cycle::placement::filter::{Query, refusal};
+use crate::cycle::placement::finder::NodeFinder;
+use crate::cycle::placement::snapshot::Snapshot;
+use crate::cycle::placement::topology::counting::counting;
+use crate::cycle::state::SchedulingState;
+
+/// For each node that refuses: the plugin and its reasons.
+pub(super) type Answer = BTreeMap<String, Vec<String>>;
+
+/// The running oracle.
+pub(super) struct Oracle {
+    child: Child,
+    questions: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Oracle {
+    pub(super) fn start() -> Self {
+        let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/tools");
+        let path = Command::new("bash").args(["build.sh", "--path"]).current_dir(tools).output().unwrap();
+        let program = format!("{}/oracle", String::from_utf8(path.stdout).unwrap().trim());
+        let started = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = started.unwrap_or_else(|error| panic!("{program}: {error}; make tools builds it"));
+        let (questions, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, questions, answers }
+    }
+
+    /// Asks about each pending pod. A pod that has ended is not in kube-scheduler's snapshot.
+    pub(super) fn ask(&mut self, question: &Value) -> Vec<Answer> {
+        let mut question = question.clone();
+        let ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        question["pods"].as_array_mut().unwrap().retain(|pod| !ended(pod));
+        writeln!(self.questions, "{question}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        let mut reply: Value = serde_json::from_str(&line).unwrap();
+        assert!(reply["error"].is_null(), "{reply} for {question}");
+        serde_json::from_value(reply["answers"].take()).unwrap()
+    }
+}
+
+impl Drop for Oracle {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Answers the same question by our predicates.
+pub(super) fn ours(question: &Value) -> Vec<Answer> {
+    let list = |name: &str| question[name].as_array().unwrap().clone();
+    let mut state = SchedulingState::new(["ours".to_owned()]);
+    for namespace in list("namespaces") {
+        let labels = serde_json::from_value(namespace["metadata"]["labels"].clone()).unwrap();
+        state.apply_namespace(namespace["metadata"]["name"].as_str().unwrap(), labels);
+    }
+    for node in list("nodes") {
+        state.apply_node(NodeFacts::of(&serde_json::from_value(node).unwrap()));
+    }
+    for pod in list("pods").into_iter().chain(list("pending")) {
+        state.apply_pod(PodFacts::of(&serde_json::from_value(pod).unwrap()));
+    }
+    let uid = |pod: &Value| Uid::from(pod["metadata"]["uid"].as_str().unwrap());
+    list("pending").iter().map(|pod| answer(&state, &uid(pod))).collect()
+}
+
+fn answer(state: &SchedulingState, uid: &Uid) -> Answer {
+    let cache = &state.cache;
+    let member = &cache.pods[uid];
+    assert!(member.facts.faults.is_empty() && member.facts.unsupported.is_empty(), "{:?}", member.facts);
+    let class = cache.classes.get(member.class.unwrap()).unwrap();
+    let barred = [].into();
+    let (nodes, placed) = (&cache.nodes, &cache.on_nodes);
+    let snapshot = Snapshot { nodes, ledger: cache.accounting.ledger(), placed, strategy: NodeStrategy::Spread, barred: &barred };
+    let verdict = NodeFinder::default().verdict(&class.terms, &counting(class, nodes), snapshot);
+    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &barred };
+    let refused = |facts: &NodeFacts| {
+        let node = snapshot.node(nodes.id(&facts.name)?)?;
+        Some((facts.name.to_string(), said(&refusal(&query, &node)?.reason)))
+    };
+    nodes.iter().filter_map(|facts| refused(facts)).collect()
+}
+
+/// The plugin of kube-scheduler that refuses for this reason, and its words.
+fn said(reason: &Reason) -> Vec<String> {
+    let text = match reason {
+        Reason::Unschedulable => ["NodeUnschedulable", "node(s) were unschedulable"],
+        Reason::Taint(_) => ["TaintToleration", "node(s) had untolerated taint"],
+        Reason::NodeSelector | Reason::NodeAffinity => ["NodeAffinity", "node(s) didn't match Pod's node affinity/selector"],
+        Reason::HostPorts => ["NodePorts", "node(s) didn't have free ports for the requested pod ports"],
+        Reason::Lacks(name) => return vec!["NodeResourcesFit".into(), name.to_string()],
+        Reason::TopologySpreadLabel { .. } => {
+            ["PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label)"]
+        }
+        Reason::TopologySpread { .. } => ["PodTopologySpread", "node(s) didn't match pod topology spread constraints"],
+        Reason::PodAffinity { .. } => ["InterPodAffinity", "node(s) didn't match pod affinity rules"],
+        Reason::PodAntiAffinity { .. } => ["InterPodAffinity", "node(s) didn't match pod anti-affinity rules"],
+        Reason::ExistingAntiAffinity { .. } => ["InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules"],
+        Reason::DeclaredFeature { .. } => ["NodeDeclaredFeatures", "node(s) didn't match Pod's required features"],
+        Reason::NodeGroup { .. } => panic!("no node has a group"),
+    };
+    text.map(str::to_owned).into()
+}
+
+/// Whether both refuse a node for the same reason.
+///
+/// A pod whose node affinity names nodes is refused elsewhere by the node affinity before any filter is asked; our order is that of the filters.
+pub(super) fn agree(ours: &[String], theirs: &[String], pod: &Value) -> bool {
+    let [plugin, reason] = ours else { return false };
+    let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+    let names_nodes = |term: &Value| term["matchFields"].as_array().is_some_and(|fields| !fields.is_empty());
+    if theirs[0] == "NodeAffinity" && terms.as_array().is_some_and(|terms| terms.iter().all(names_nodes)) {
+        return true;
+    }
+    let says = |text: &String| match plugin.as_str() {
+        // Its reason names the taint.
+        "TaintToleration" => text.starts_with(reason.as_str()),
+        "NodeResourcesFit" => *text == format!("Insufficient {reason}") || (reason == "pods" && text == "Too many pods"),
+        _ => text == reason,
+    };
+    theirs.first() == Some(plugin) && theirs.iter().skip(1).any(says)
+}
