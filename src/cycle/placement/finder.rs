@@ -15,12 +15,12 @@ use super::capacity::pods_now;
 use super::class::{Class, ClassId};
 use super::filter::{Query, refusal};
 use super::node_table::NodeTable;
-use super::nodes::NodeId;
+use super::nodes::{NodeId, Nodes};
 use super::score::{Score, score};
 use super::snapshot::Snapshot;
 use super::topology::class_terms::ClassTerms;
 use super::topology::counting::CountingNodes;
-use super::topology::domains::Domains;
+use super::topology::domains::{Domains, KeyDomains};
 use super::topology::verdict::{Counting, Facts, Verdict};
 
 /// The most nodes on a new shortlist. A class with fewer waiting pods has a shorter one.
@@ -130,6 +130,16 @@ impl NodeFinder {
     /// Works out which nodes refuse pods with these terms for the sake of other pods.
     pub(super) fn verdict(&mut self, terms: &ClassTerms, counting: &Counting, snapshot: Snapshot<'_>) -> Verdict {
         Verdict::of(terms, counting, Facts { nodes: snapshot.nodes, placed: snapshot.placed, domains: &mut self.domains })
+    }
+
+    /// Returns the domains of a topology key.
+    pub(super) fn domains(&mut self, key: &Arc<str>, nodes: &Nodes) -> Arc<KeyDomains> {
+        self.domains.of(key, nodes)
+    }
+
+    /// Returns the nodes that count for each spread constraint of the class.
+    pub(super) fn counting(&mut self, id: ClassId, class: &Class, nodes: &Nodes) -> Arc<Counting> {
+        self.counting.of(id, class, nodes)
     }
 
     #[cfg(test)]

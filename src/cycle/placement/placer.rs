@@ -10,9 +10,9 @@
 //! | before | the own reservation is taken back | the same; victims are set aside | other nominations are withdrawn |
 //! | afterwards | commit | roll back, keep the answer | commit |
 //!
-//! A pod without a node is skipped while the other pods are enough.
+//! A pod without a node is skipped while the other pods are enough. Where the pods find no nodes in their order, [`search`](super::search) looks further.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::accounting::{self, Accounting, Placement};
@@ -89,7 +89,7 @@ pub struct NotPlaced {
 }
 
 /// Why one pod was not placed.
-struct Missed {
+pub(super) struct Missed {
     refusal: Box<Refusal>,
     /// Whether every other pod of its class would be refused, too.
     of_class: bool,
@@ -98,15 +98,15 @@ struct Missed {
 /// Places pods on one trial.
 #[derive(Debug)]
 pub struct Placer<'w> {
-    trial: Trial<'w>,
-    classes: &'w Classes,
-    finder: &'w mut NodeFinder,
-    strategy: Strategy,
-    last: BTreeSet<NodeId>,
-    barred: BTreeSet<String>,
-    budget: u32,
+    pub(super) trial: Trial<'w>,
+    pub(super) classes: &'w Classes,
+    pub(super) finder: &'w mut NodeFinder,
+    pub(super) strategy: Strategy,
+    pub(super) last: BTreeSet<NodeId>,
+    pub(super) barred: BTreeSet<String>,
+    pub(super) budget: u32,
     /// The nodes to which the pods of one class are restricted for the moment.
-    only: Option<(ClassId, Vec<bool>)>,
+    pub(super) only: Option<(ClassId, Vec<bool>)>,
 }
 
 impl<'w> Placer<'w> {
@@ -162,65 +162,14 @@ impl<'w> Placer<'w> {
             Ok(places) => return Ok(places),
             Err(not) => not,
         };
-        if !matches!(*not.refusal, Refusal::Nodes { .. }) || !search::may_help(attempt.pods, self.classes) {
+        if !matches!(*not.refusal, Refusal::Nodes { .. }) {
             return Err(not);
         }
-        let all = usize::try_from(attempt.needed).is_ok_and(|needed| needed >= attempt.pods.len());
-        let first = if all { 0 } else { usize::try_from(attempt.first).unwrap_or(usize::MAX) };
-        if let Some(places) = self.place_in_one_domain(attempt) {
-            return Ok(places);
-        }
-        let takers = self.takers(attempt.pods);
-        for order in search::others(attempt.pods, first, !all, &takers, self.strategy) {
-            if self.is_spent() {
-                break;
-            }
-            let usual = std::mem::replace(&mut self.strategy, order.strategy);
-            let placed = self.place_in_order(&Attempt { pods: &order.pods, ..*attempt });
-            self.strategy = usual;
-            if placed.is_ok() {
-                return placed;
-            }
-        }
-        Err(not)
-    }
-
-    /// Places pods that require each other beside them: in each domain that has room for all of them, the one with the least room first. The first pod alone
-    /// would choose a domain by its best node.
-    fn place_in_one_domain(&mut self, attempt: &Attempt<'_>) -> Option<Places> {
-        let first = attempt.pods.iter().filter_map(|pod| pod.class);
-        let id = first.into_iter().find(|id| self.classes.get(*id).is_some_and(|class| class.terms.affinity.is_some()))?;
-        let others = attempt.pods.iter().filter(|pod| pod.class != Some(id)).count();
-        let wanted = usize::try_from(attempt.needed).unwrap_or(usize::MAX).saturating_sub(others).max(1);
-        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
-        let domains = self.finder.domains_for(id, self.classes.get(id)?, wanted, snapshot);
-        for only in domains.into_iter().take(search::MOST_DOMAINS) {
-            if self.is_spent() {
-                break;
-            }
-            self.only = Some((id, only));
-            let placed = self.place_in_order(attempt);
-            self.only = None;
-            if let Ok(places) = placed {
-                return Some(places);
-            }
-        }
-        None
-    }
-
-    /// Returns how many nodes take each class of these pods; nothing where there are too many classes to ask.
-    fn takers(&mut self, pods: &[Pod<'_>]) -> BTreeMap<ClassId, usize> {
-        let classes: BTreeSet<ClassId> = pods.iter().filter_map(|pod| pod.class).collect();
-        if classes.len() > search::MOST_CLASSES {
-            return BTreeMap::new();
-        }
-        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
-        let of = |id: &ClassId| Some((*id, self.finder.takers(*id, self.classes.get(*id)?, snapshot)));
-        classes.iter().filter_map(of).collect()
+        search::place(self, attempt).ok_or(not)
     }
 
     /// Places the pods in their order. A pod that others may make room for by their coming (affinity, spread) is tried again after them.
-    fn place_in_order(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
+    pub(super) fn place_in_order(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         let start = self.trial.savepoint();
         let mut places = Places::new();
         let mut refusal = None;
@@ -294,6 +243,11 @@ impl<'w> Placer<'w> {
             None => self.best_node(pod),
         };
         let node = found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, tally, exceeds: None }))?;
+        self.place_on(attempt, pod, node)
+    }
+
+    /// Places the pod on a node that takes it, if the queue lets it.
+    pub(super) fn place_on(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, node: NodeId) -> Result<Arc<str>, Missed> {
         if !attempt.preemptable || !pod.facts.preemptable {
             let by_right = self.accounting().quota().within_entitlement(attempt.queue, &pod.facts.request);
             // Another pod of the class may be preemptable.

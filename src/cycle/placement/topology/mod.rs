@@ -12,7 +12,7 @@
 pub mod class_terms;
 pub mod counting;
 pub mod domains;
-mod on_nodes;
+pub mod on_nodes;
 pub mod placed;
 pub mod selection;
 mod slab;
