@@ -29,6 +29,7 @@ use super::search;
 use super::topology::class_terms::ClassTerms;
 use super::topology::counting::counting;
 use super::topology::placed::PlacedPods;
+use super::topology::selection::SelectorId;
 use super::topology::verdict::Verdict;
 use super::trial::{Savepoint, Trial};
 
@@ -132,6 +133,12 @@ impl<'w> Placer<'w> {
     #[must_use]
     pub fn keeps_others_away(&self, uid: &Uid) -> bool {
         self.trial.keeps_others_away(uid)
+    }
+
+    /// Returns the selectors that match the pod, and those of its anti-affinity, also while it is set aside.
+    #[must_use]
+    pub fn interests(&self, uid: &Uid) -> Vec<SelectorId> {
+        self.trial.snapshot(self.strategy, &self.barred).placed.interested(uid)
     }
 
     /// Returns whether the budget of tries is used up.
