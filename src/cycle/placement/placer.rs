@@ -25,6 +25,7 @@ use super::class::{Class, ClassId, Classes};
 use super::filter::{Query, lasting_refusal, refusal};
 use super::finder::{Asks, NodeFinder};
 use super::nodes::{NodeId, Nodes};
+use super::nominated_by_others::NominatedByOthers;
 use super::search;
 use super::topology::class_terms::ClassTerms;
 use super::topology::counting::counting;
@@ -32,6 +33,9 @@ use super::topology::placed::PlacedPods;
 use super::topology::selection::SelectorId;
 use super::topology::verdict::Verdict;
 use super::trial::{Savepoint, Trial};
+
+/// The most nominations of other schedulers that are set aside for one attempt. Those beyond that are respected, whatever their priority.
+const MOST_SET_ASIDE: usize = 128;
 
 /// The state that the placer reads and changes.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ pub struct State<'w> {
     pub finder: &'w mut NodeFinder,
     /// The node groups that are labelled for other queues than that of the pods.
     pub barred: BTreeSet<String>,
+    /// The nodes that other schedulers have nominated for their pods.
+    pub nominated: &'w NominatedByOthers,
 }
 
 /// A pod to be placed.
@@ -108,14 +114,15 @@ pub struct Placer<'w> {
     pub(super) budget: u32,
     /// The nodes to which the pods of one class are restricted for the moment.
     pub(super) only: Option<(ClassId, Vec<bool>)>,
+    nominated: &'w NominatedByOthers,
 }
 
 impl<'w> Placer<'w> {
     /// Opens a trial. `last` are nodes to use only where no other fits; `budget` is the most pods to try in all attempts together.
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
-        let State { accounting, nodes, placed, classes, finder, barred } = state;
+        let State { accounting, nodes, placed, classes, finder, barred, nominated } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: Trial::new(accounting, nodes, placed), classes, finder, strategy, last, barred, budget, only: None }
+        Self { trial: Trial::new(accounting, nodes, placed), classes, finder, strategy, last, barred, budget, only: None, nominated }
     }
 
     /// Returns the trial, which has the placed pods and the pods that are set aside.
@@ -153,6 +160,10 @@ impl<'w> Placer<'w> {
     ///
     /// The refusal of the first pod that was not placed. Then nothing has changed.
     pub fn place(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
+        // A gang respects the nominations that its member with the lowest priority has to respect.
+        if let Some(priority) = attempt.pods.iter().map(|pod| pod.facts.priority).min() {
+            self.nominated.below(priority).take(MOST_SET_ASIDE).for_each(|uid| self.trial.set_aside(uid));
+        }
         let start = self.trial.savepoint();
         let places = self.place_as(attempt)?;
         let keeps = |pod: &Pod<'_>| !pod.facts.preemptable && places.iter().any(|(uid, _)| *uid == pod.facts.uid);

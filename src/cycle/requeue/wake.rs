@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::accounting::NodeView;
 use crate::api::GroupKey;
 use crate::cycle::cache::Cache;
 use crate::cycle::placement::capacity::pods_now;
@@ -106,7 +107,7 @@ impl<'a> Comparison<'a> {
         let of_nodes = self.changes.nodes.iter();
         let newest = match self.cache.classes.get(class) {
             Some(known) if self.spend(self.changes.nodes.len()) => {
-                of_nodes.filter(|(name, _)| self.named(name).is_some_and(|node| pods_on(known, &node) > 0)).map(|(_, at)| *at).max()
+                of_nodes.filter(|(name, _)| self.named(name).is_some_and(|node| self.pods_on(known, &node) > 0)).map(|(_, at)| *at).max()
             }
             _ => of_nodes.map(|(_, at)| *at).max(),
         };
@@ -136,7 +137,7 @@ impl<'a> Comparison<'a> {
         }
         let mut room = 0_usize;
         for node in self.cache.nodes.ids().filter_map(|id| self.cache.node(id)) {
-            room = room.saturating_add(pods_on(class, &node));
+            room = room.saturating_add(self.pods_on(class, &node));
             if room >= wanted {
                 return wanted;
             }
@@ -151,16 +152,24 @@ impl<'a> Comparison<'a> {
         enough
     }
 
+    /// Returns how many more pods of the class fit on the node, if no other pods matter.
+    fn pods_on(&self, class: &Class, node: &NodeState<'_>) -> usize {
+        let query =
+            Query { request: &class.request, constraints: &class.constraints, verdict: &Verdict::default(), barred: &BTreeSet::new() };
+        // A pod of a higher priority takes what other schedulers have nominated for theirs.
+        let used = self.cache.nominated_by_others.on(&node.facts.name).map(|nominated| {
+            let mut used = node.accounting.used.clone();
+            used.sub(nominated);
+            used
+        });
+        let node = NodeState { accounting: NodeView { used: used.as_ref().unwrap_or(node.accounting.used), ..node.accounting }, ..*node };
+        if refusal(&query, &node).is_some() {
+            return 0;
+        }
+        pods_now(&class.request, node.accounting).max(1)
+    }
+
     fn named(&self, name: &str) -> Option<NodeState<'a>> {
         self.cache.node(self.cache.nodes.id(name)?)
     }
-}
-
-/// Returns how many more pods of the class fit on the node, if no other pods matter.
-fn pods_on(class: &Class, node: &NodeState<'_>) -> usize {
-    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &Verdict::default(), barred: &BTreeSet::new() };
-    if refusal(&query, node).is_some() {
-        return 0;
-    }
-    pods_now(&class.request, node.accounting).max(1)
 }

@@ -333,7 +333,7 @@ impl Play {
                 || node.used.clone(),
                 |kept| {
                     let mut used = node.used.clone();
-                    used.sub(kept);
+                    used.sub(&kept);
                     used
                 },
             );

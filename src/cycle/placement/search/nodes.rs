@@ -134,9 +134,10 @@ impl Topology {
             Some(domain) => (2, u32::try_from(domain).unwrap_or(u32::MAX)),
         };
         let matched = self.matched.iter().map(|on| on.get(&id).map_or((0, 0), |count| (count.pods, count.leaving)));
+        let nominated = self.matched.iter().map(|on| (on.get(&id).map_or(0, |count| count.nominated), 0));
         let owners = self.owners.iter().map(|on| (u32::from(on.contains(&id)), 0));
         let counts = self.counting.iter().flat_map(|counting| counting.iter().flatten());
         let counting = counts.map(|counts| (u32::from(counts.get(id.index()).copied().unwrap_or(false)), 0));
-        self.domains.iter().map(domain).chain(matched).chain(owners).chain(counting).collect()
+        self.domains.iter().map(domain).chain(matched).chain(nominated).chain(owners).chain(counting).collect()
     }
 }
