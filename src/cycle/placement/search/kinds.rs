@@ -24,11 +24,6 @@ impl Kind<'_> {
         let ClassTerms { anti_affinity, kept_away_by, .. } = &self.class.terms;
         anti_affinity.iter().find(|term| kept_away_by.contains(term)).map(|term| &term.1)
     }
-
-    /// Returns the terms by which a node that refuses now refuses whatever pods come: all but affinity and spread.
-    pub(super) fn lasting_terms(&self) -> ClassTerms {
-        ClassTerms { affinity: None, spread: Vec::new(), ..self.class.terms.clone() }
-    }
 }
 
 /// What makes two members alike. The selectors are those that match the pod, which another member's terms may use.

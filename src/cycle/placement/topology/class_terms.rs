@@ -87,6 +87,12 @@ impl ClassTerms {
         self.kept_away_by.iter().for_each(|term| placed.leave_selector(term.0));
     }
 
+    /// Returns the terms by which a node that refuses now refuses whatever pods come: all but affinity and spread.
+    #[must_use]
+    pub fn lasting(&self) -> Self {
+        Self { affinity: None, spread: Vec::new(), ..self.clone() }
+    }
+
     /// Returns the selectors of the pod's own terms.
     pub fn own(&self) -> impl Iterator<Item = SelectorId> + '_ {
         let affinity = self.affinity.iter().map(|affinity| affinity.selector);
