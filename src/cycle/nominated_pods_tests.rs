@@ -1,6 +1,6 @@
 //! What a pod with a nominated node means to other pods: to those of the same or a lower priority if it is of another scheduler, to all if it is ours.
 
-use super::other_pods_tests::{asks, beside, foreign, key, none, of, runs, with_port};
+use super::other_pods_tests::{asks, beside, foreign, key, none, of, runs, spread, with_port};
 use super::state::SchedulingState;
 use super::testing::worlds::{ZONE, zoned};
 use super::testing::{PEACEFUL, group, keeps_away, node, running};
@@ -82,6 +82,29 @@ fn a_pod_must_fit_with_and_without_what_is_nominated_beside_it() {
         state.apply_pod(theirs);
         assert_eq!(waits(&mut state, "g", 0, ours.clone()), takes, "{}", message(&state, "g"));
     }
+}
+
+#[test]
+fn a_nominated_pod_opens_no_domain_of_a_spread() {
+    // The only pod of the least domain is nominated: it may never come.
+    for (nominated_node, takes) in [(Some("n0".into()), 0), (None, 1)] {
+        let mut state = empty_state();
+        [zoned("n0", "a", 8), zoned("n1", "b", 8)].into_iter().for_each(|node| state.apply_node(node));
+        state.apply_pod(foreign(running(of("there", "x", 1, &none()), "n1")));
+        let least = PodFacts { nominated_node, ..nominated("x", &none()) };
+        state.apply_pod(if takes == 0 { least } else { running(least, "n0") });
+        let mut facts = of("p", "x", 1, &spread("x"));
+        facts.terms = without_node_policies(&facts.terms);
+        facts.constraints.node_selector.insert(ZONE.into(), "b".into());
+        assert_eq!(waits(&mut state, "g", 0, facts), takes, "{}", message(&state, "g"));
+    }
+}
+
+/// All nodes count.
+fn without_node_policies(terms: &PodTerms) -> Arc<PodTerms> {
+    let mut terms = terms.clone();
+    terms.spread.iter_mut().for_each(|spread| spread.honors_node_affinity = false);
+    Arc::new(terms)
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) fn beside(of: &str, key: &str) -> Arc<PodTerms> {
     Arc::new(PodTerms { affinity: vec![term(of, key)], ..PodTerms::default() })
 }
 
-fn spread(of: &str) -> Arc<PodTerms> {
+pub(super) fn spread(of: &str) -> Arc<PodTerms> {
     let (pods, topology_key) = (app(of), ZONE.into());
     let spread = SpreadConstraint { pods, topology_key, max_skew: 1, min_domains: 1, honors_node_affinity: true, honors_taints: false };
     Arc::new(PodTerms { spread: vec![spread], ..PodTerms::default() })
