@@ -251,6 +251,10 @@ mod foreign_tests;
 #[cfg(test)]
 mod gang_borrowing_tests;
 #[cfg(test)]
+mod nominated_pods_tests;
+#[cfg(test)]
+mod other_pods_tests;
+#[cfg(test)]
 mod predicates_tests;
 #[cfg(test)]
 mod preemption_retries_tests;

@@ -222,9 +222,13 @@ impl Ongoing<'_> {
             group.map(|group| (group.retry.last.clone(), group.admission.reservation.clone())).unwrap_or_default();
         let (queue, preemptable) = (&**self.queue, self.state.cache.may_borrow(&want.key));
         let barred = self.state.cache.barred_groups(queue);
-        let Cache { accounting, nodes, on_nodes, classes, finder, pods, .. } = &mut self.state.cache;
-        let mut placer =
-            Placer::new(State { accounting, nodes, placed: on_nodes, classes, finder, barred }, self.policy.placement, &last, u32::MAX);
+        let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = &mut self.state.cache;
+        let mut placer = Placer::new(
+            State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others },
+            self.policy.placement,
+            &last,
+            u32::MAX,
+        );
         // Its reservation is not in its own way (A4), and is gone once the PodGroup is placed.
         reservation.iter().for_each(|name| placer.trial().release_reservation(name));
         self.state.nominations.kept_for(&want.key).iter().for_each(|place| placer.trial().set_aside(&place.uid));

@@ -1,11 +1,14 @@
 //! How many PodGroups does one event wake? Counted, since each of them costs a trial on every node.
 
 use super::state::SchedulingState;
+use super::testing::worlds::{ZONE, app, term, zoned};
 use super::testing::{group, limits, node, pod, queue, running};
 use super::tests::{cycle, empty_state, gang};
 use super::*;
 use crate::api::PodFacts;
+use crate::api::label_selector::LabelSelector;
 use crate::api::pod_facts::PodPhase;
+use crate::api::pod_terms::{AffinityTerm, HostPort, PodSelector, PodTerms, SpreadConstraint};
 use std::collections::BTreeSet;
 
 /// Twenty nodes of 4 cpu, filled by pods of 1 cpu, and this many PodGroups of `members` in the queue `default` that found no nodes.
@@ -163,5 +166,115 @@ fn a_gang_with_members_that_differ_is_tried_when_a_node_takes_one_of_them() {
         assert_eq!(once(&mut state), (0, 1), "{nodes:?}");
         cordon(&mut state, nodes[1], false);
         assert_eq!(once(&mut state), (2, 1), "{nodes:?}");
+    }
+}
+
+/// Two zones of one node. Foreign pods `y`, `s`, `n` (in the namespace `other` of the team `a`), keepers of `k`, and host ports. Each of the PodGroups that wait
+/// waits for another thing.
+fn choosy() -> SchedulingState {
+    let mut state = empty_state();
+    [zoned("n0", "a", 4), zoned("n1", "b", 4)].into_iter().for_each(|node| state.apply_node(node));
+    state.apply_namespace("other", [("team".to_owned(), "a".to_owned())].into());
+    for (at, node) in ["n0", "n1"].into_iter().enumerate() {
+        theirs(&mut state, &format!("y{at}"), "y", PodTerms::default(), node);
+        theirs(&mut state, &format!("keeps{at}"), "keeps", PodTerms { anti_affinity: vec![term("k", ZONE)], ..PodTerms::default() }, node);
+        theirs(&mut state, &format!("port{at}"), "port", PodTerms { host_ports: port(), ..PodTerms::default() }, node);
+        let mut facts = running(pod("other", &format!("n{at}"), "theirs", &[]), node);
+        facts.labels.insert("app".into(), "n".into());
+        state.apply_pod(PodFacts { scheduler: "another".into(), names_group: false, ..facts });
+    }
+    theirs(&mut state, "s0", "s", PodTerms::default(), "n0");
+    let spread = SpreadConstraint {
+        pods: app("s"),
+        topology_key: ZONE.into(),
+        max_skew: 1,
+        min_domains: 1,
+        honors_node_affinity: false,
+        honors_taints: false,
+    };
+    let team = PodSelector { namespaces: [].into(), namespace_selector: LabelSelector::label("team", "a"), ..app("n") };
+    let team = AffinityTerm { pods: team, topology_key: ZONE.into() };
+    let none = PodTerms::default;
+    for (name, label, terms) in [
+        ("w-beside", "w", PodTerms { affinity: vec![term("x", ZONE)], ..none() }),
+        ("w-apart", "w", PodTerms { anti_affinity: vec![term("y", ZONE)], ..none() }),
+        ("w-kept", "k", none()),
+        ("w-spread", "s", PodTerms { spread: vec![spread], ..none() }),
+        ("w-port", "w", PodTerms { host_ports: port(), ..none() }),
+        ("w-team", "w", PodTerms { anti_affinity: vec![team], ..none() }),
+        ("w-large", "w", none()),
+    ] {
+        state.apply_group(group("ns", name, 1, "default"));
+        let mut facts = pod("ns", name, name, &[("cpu", if name == "w-large" { 5 } else { 1 })]);
+        facts.labels.insert("app".into(), label.into());
+        if name == "w-spread" {
+            facts.constraints.node_selector.insert(ZONE.into(), "a".into());
+        }
+        state.apply_pod(PodFacts { terms: Arc::new(terms), ..facts });
+    }
+    let plan = run(&mut state, &super::testing::PEACEFUL, Duration::ZERO);
+    assert_eq!((plan.binds.len(), plan.tried.len()), (0, 7));
+    state
+}
+
+fn port() -> BTreeSet<HostPort> {
+    [HostPort { port: 80, protocol: "TCP".into(), address: None }].into()
+}
+
+/// A pod of another scheduler, which requests nothing.
+fn theirs(state: &mut SchedulingState, name: &str, label: &str, terms: PodTerms, node: &str) {
+    let mut facts = running(pod("ns", name, "theirs", &[]), node);
+    facts.labels.insert("app".into(), label.into());
+    state.apply_pod(PodFacts { scheduler: "another".into(), names_group: false, terms: Arc::new(terms), ..facts });
+}
+
+#[test]
+fn a_change_of_other_pods_wakes_the_podgroups_that_it_may_help() {
+    type Event = fn(&mut SchedulingState);
+    let cases: [(&str, Event, &[&str], &[&str]); 12] = [
+        ("a required pod comes", |state| theirs(state, "x", "x", PodTerms::default(), "n0"), &["w-beside"], &["w-beside"]),
+        ("a pod that no term selects comes", |state| theirs(state, "z", "z", PodTerms::default(), "n0"), &[], &[]),
+        (
+            "a pod gets the label that is required",
+            |state| theirs(state, "y0", "x", PodTerms::default(), "n0"),
+            &["w-apart", "w-beside"],
+            &["w-apart", "w-beside"],
+        ),
+        ("a pod of the least domain comes", |state| theirs(state, "s1", "s", PodTerms::default(), "n1"), &["w-spread"], &["w-spread"]),
+        ("a pod in the way leaves", |state| state.delete_pod(&"ns/y0".into()), &["w-apart"], &["w-apart"]),
+        ("a keeper leaves", |state| state.delete_pod(&"ns/keeps0".into()), &["w-kept"], &["w-kept"]),
+        ("a port is free", |state| state.delete_pod(&"ns/port1".into()), &["w-port"], &["w-port"]),
+        ("a pod that skews leaves", |state| state.delete_pod(&"ns/s0".into()), &["w-spread"], &["w-spread"]),
+        (
+            "a pod that skews terminates",
+            |state| {
+                let mut facts = running(pod("ns", "s0", "theirs", &[]), "n0");
+                facts.labels.insert("app".into(), "s".into());
+                state.apply_pod(PodFacts { scheduler: "another".into(), names_group: false, deleting: true, ..facts });
+            },
+            &["w-spread"],
+            &["w-spread"],
+        ),
+        ("a namespace is of no team", |state| state.apply_namespace("other", [].into()), &["w-team"], &["w-team"]),
+        (
+            "a namespace that no term reads changes",
+            |state| state.apply_namespace("third", [("team".to_owned(), "a".to_owned())].into()),
+            &[],
+            &[],
+        ),
+        (
+            "a node is of another zone",
+            |state| state.apply_node(zoned("n1", "a", 4)),
+            &["w-apart", "w-beside", "w-kept", "w-large", "w-port", "w-spread", "w-team"],
+            &["w-spread"],
+        ),
+    ];
+    for (what, event, may, bound) in cases {
+        let mut state = choosy();
+        event(&mut state);
+        let plan = run(&mut state, &super::testing::PEACEFUL, Duration::ZERO);
+        let tried: BTreeSet<&str> = plan.tried.iter().map(|key| key.name.as_ref()).collect();
+        assert_eq!(tried, may.iter().copied().collect(), "{what}");
+        assert_eq!(plan.binds.iter().map(|bind| &*bind.name).collect::<BTreeSet<_>>(), bound.iter().copied().collect(), "{what}");
     }
 }

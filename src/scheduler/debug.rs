@@ -45,7 +45,7 @@ fn ledger(state: &State) -> Value {
             "name": node.name,
             "allocatable": written(node.allocatable),
             "used": written(&used),
-            "nominated": state.scheduling.nominated_on(node.name).map(written).unwrap_or_default(),
+            "nominated": state.scheduling.nominated_on(node.name).as_ref().map(written).unwrap_or_default(),
             "idle": written(&node.idle()),
             "overcommitted": written(&NodeView { used: &used, ..node }.overcommitted()),
             "pods": pods.get(node.name).copied().unwrap_or(0),

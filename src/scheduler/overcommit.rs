@@ -75,7 +75,7 @@ pub(super) fn used_in(queue: QueueView<'_>, scheduling: &SchedulingState) -> (Re
 pub(super) fn used(node: NodeView<'_>, scheduling: &SchedulingState) -> Resources {
     let mut used = node.used.clone();
     if let Some(kept) = scheduling.nominated_on(node.name) {
-        used.sub(kept);
+        used.sub(&kept);
     }
     used
 }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
+use crate::cycle::placement::nominated_by_others::Nominated;
+use crate::cycle::placement::topology::placed::Place;
 
 use super::counter::Counter;
 use super::{Cache, Change};
@@ -20,6 +22,7 @@ use super::{Cache, Change};
 /// The foreign pods that are charged to a node or name a PodGroup.
 #[derive(Debug, Default)]
 pub(super) struct ForeignPods {
+    /// Nominated nodes included.
     on_nodes: BTreeSet<Uid>,
     /// Those that name a PodGroup.
     pods: ByKey<Uid, GroupKey>,
@@ -66,6 +69,7 @@ impl Cache {
     /// Forgets a pod that is gone.
     pub(super) fn foreign_pod_gone(&mut self, uid: &Uid) {
         self.foreign_pod_names(uid, None);
+        self.nominated_by_others.remove(uid);
         self.foreign.on_nodes.remove(uid);
     }
 
@@ -83,9 +87,13 @@ impl Cache {
 
     /// Charges a foreign pod to its node, or takes that back.
     pub(super) fn charge_foreign(&mut self, facts: &PodFacts) {
+        self.nominate_foreign(facts);
         let node = facts.node.as_ref().filter(|_| !facts.phase.ended());
         match node {
-            Some(node) => self.count_on(facts, Some(node)),
+            Some(node) => self.count_on(facts, Some(Place::on(node))),
+            None if self.nominated_by_others.get(&facts.uid).is_some() => {
+                self.count_on(facts, facts.nominated_node.as_deref().map(Place::nominated))
+            }
             None => self.count_no_more(&facts.uid),
         }
         if node.is_some() && facts.deleting {
@@ -110,9 +118,29 @@ impl Cache {
             self.charge_changed(old_node.as_deref(), None, freed);
             self.charge_changed(Some(node), None, false);
             self.foreign.on_nodes.insert(facts.uid.clone());
-        } else {
+        } else if self.nominated_by_others.get(&facts.uid).is_none() {
             self.release(&facts.uid);
             self.foreign.on_nodes.remove(&facts.uid);
+        }
+    }
+
+    /// Charges a foreign pod to the node that is nominated for it, or takes that back.
+    fn nominate_foreign(&mut self, facts: &PodFacts) {
+        let waits = facts.node.is_none() && !facts.phase.ended() && !facts.deleting;
+        let nominated = facts.nominated_node.clone().filter(|_| waits);
+        let nominated = nominated.map(|node| Nominated { node, priority: facts.priority, request: facts.request.clone() });
+        if self.nominated_by_others.get(&facts.uid) == nominated.as_ref() {
+            return;
+        }
+        if self.nominated_by_others.remove(&facts.uid).is_some() {
+            self.release(&facts.uid);
+        }
+        if let Some(nominated) = nominated {
+            // No pod uses it yet, so it is in no queue and lessens no total.
+            self.accounting.keep(&facts.uid, &nominated.node, &nominated.request);
+            self.charge_changed(Some(&nominated.node), None, false);
+            self.foreign.on_nodes.insert(facts.uid.clone());
+            self.nominated_by_others.insert(&facts.uid, nominated);
         }
     }
 }

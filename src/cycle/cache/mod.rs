@@ -45,6 +45,7 @@ use crate::resources::Resources;
 use super::placement::class::Classes;
 use super::placement::finder::NodeFinder;
 use super::placement::nodes::Nodes;
+use super::placement::nominated_by_others::NominatedByOthers;
 use super::placement::topology::placed::PlacedPods;
 use super::placement::topology::selection::LabelSetId;
 
@@ -92,6 +93,8 @@ pub struct Cache {
     pub(in crate::cycle) placed: Counter<i32>,
     /// The pods of other schedulers.
     foreign: foreign::ForeignPods,
+    /// The nodes that are nominated for them.
+    pub(in crate::cycle) nominated_by_others: NominatedByOthers,
     /// The terminating pods that are charged to a node, ours and foreign, each with its grace period.
     pub(in crate::cycle) leaving: BTreeMap<Uid, Duration>,
     /// Every PodGroup that exists or that a pod names.
@@ -126,6 +129,7 @@ impl Cache {
             pods: ByKey::default(),
             placed: Counter::default(),
             foreign: foreign::ForeignPods::default(),
+            nominated_by_others: NominatedByOthers::default(),
             leaving: BTreeMap::new(),
             groups: ByKey::default(),
             priority_classes: BTreeMap::new(),

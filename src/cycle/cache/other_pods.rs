@@ -5,31 +5,47 @@ use std::sync::Arc;
 
 use crate::api::{PodFacts, Uid};
 
+use crate::cycle::placement::topology::placed::Place;
+use crate::cycle::placement::topology::selection::SelectorId;
+
 use super::{Cache, Member, Wake};
 
 impl Cache {
-    /// Records a pod, and the node on which it counts; none where it has no node or has ended.
-    pub(in crate::cycle) fn count_on(&mut self, facts: &PodFacts, node: Option<&Arc<str>>) {
-        let uid = &facts.uid;
-        let before = self.on_nodes.node_of(uid).cloned();
-        let left = if before.is_some() { self.on_nodes.interested(uid) } else { Vec::new() };
-        if !self.on_nodes.learn(facts) && before.as_ref() == node {
+    /// Records a pod, and where it counts; none where it has no node or has ended.
+    pub(in crate::cycle) fn count_on(&mut self, facts: &PodFacts, place: Option<Place>) {
+        let left = self.interested_on_its_node(&facts.uid);
+        if !self.on_nodes.learn(facts) && self.on_nodes.place_of(&facts.uid) == place.as_ref() {
             return;
         }
-        match node {
-            Some(node) => self.on_nodes.put(uid, node),
+        self.move_pod(&facts.uid, left, place);
+        self.reclassify();
+    }
+
+    /// Notes that a node is nominated for the pod; none where it is no more.
+    pub(in crate::cycle) fn count_nominated(&mut self, uid: &Uid, node: Option<&str>) {
+        let left = self.interested_on_its_node(uid);
+        self.move_pod(uid, left, node.map(Place::nominated));
+    }
+
+    fn move_pod(&mut self, uid: &Uid, left: Vec<SelectorId>, to: Option<Place>) {
+        match to {
+            Some(place) => self.on_nodes.put(uid, place),
             None => _ = self.on_nodes.take(uid),
         }
         if !left.is_empty() {
             self.changed(Wake::PodLeft(left));
         }
         self.came(uid);
-        self.reclassify();
+    }
+
+    /// Returns the selectors that the pod is of interest to, if it counts on a node.
+    fn interested_on_its_node(&self, uid: &Uid) -> Vec<SelectorId> {
+        if self.on_nodes.place_of(uid).is_some() { self.on_nodes.interested(uid) } else { Vec::new() }
     }
 
     /// Notes that a pod counts on its node now, if it has one.
     pub(super) fn came(&mut self, uid: &Uid) {
-        let came = if self.on_nodes.node_of(uid).is_some() { self.on_nodes.interested(uid) } else { Vec::new() };
+        let came = self.interested_on_its_node(uid);
         if !came.is_empty() {
             self.changed(Wake::PodCame(came));
         }
@@ -37,7 +53,7 @@ impl Cache {
 
     /// The pod is gone, or is no pod of ours and has no node.
     pub(super) fn count_no_more(&mut self, uid: &Uid) {
-        let left = if self.on_nodes.node_of(uid).is_some() { self.on_nodes.interested(uid) } else { Vec::new() };
+        let left = self.interested_on_its_node(uid);
         self.on_nodes.forget(uid);
         if !left.is_empty() {
             self.changed(Wake::PodLeft(left));

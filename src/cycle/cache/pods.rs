@@ -10,6 +10,7 @@ use crate::by_key::ByKey;
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::class::ClassId;
 use crate::cycle::placement::placer::Pod;
+use crate::cycle::placement::topology::placed::Place;
 use crate::cycle::plan::Victim;
 
 use super::budgets::{frees_unready, is_guarded_otherwise};
@@ -155,10 +156,9 @@ impl Cache {
         } else if nominated.is_none() {
             self.release(&uid);
         }
-        self.count_on(
-            &facts,
-            facts.node.clone().or_else(|| assumed.as_ref().map(|assumed| Arc::clone(&assumed.node))).filter(|_| !ended).as_ref(),
-        );
+        let on = facts.node.as_ref().or(assumed.as_ref().map(|assumed| &assumed.node)).map(|node| Place::on(node));
+        let place = on.or_else(|| nominated.as_ref().map(|nominated| Place::nominated(&nominated.node)));
+        self.count_on(&facts, place.filter(|_| !ended));
         let waiting = facts.node.is_none().then(|| facts.group.clone());
         self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
         if !left_before && self.leaving.contains_key(&uid) {

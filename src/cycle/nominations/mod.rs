@@ -47,7 +47,7 @@ use super::explain::Refusal;
 
 pub(in crate::cycle) use kept::KeptPlace;
 pub(in crate::cycle) use register::{Nomination, Nominations};
-pub(in crate::cycle) use settle::{Outlook, after_refusal, helpful, outlook, settle};
+pub(in crate::cycle) use settle::{Outlook, after_refusal, helpful, is_for_other_pods, outlook, settle};
 
 /// The time that victims get beyond their grace period before the nomination is withdrawn.
 pub const NOMINATION_MARGIN: Duration = Duration::from_secs(60);

@@ -9,6 +9,7 @@ use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::filter::lasting_refusal;
 use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
+use crate::cycle::placement::topology::placed::Place;
 
 use super::Nominations;
 
@@ -54,14 +55,26 @@ fn could_take(cache: &Cache, place: &Placement) -> bool {
 
 /// Places the gang on its nominated nodes, in an accounting without any nomination. All members, or the accounting is as before.
 pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key: &GroupKey) -> Result<Vec<Placement>, Refusal> {
+    settle_without(cache, nominations, key, &BTreeSet::new(), true)
+}
+
+/// Does the same without these pods, as if they were gone; and undoes it, unless it is to be kept.
+fn settle_without(
+    cache: &mut Cache,
+    nominations: &Nominations,
+    key: &GroupKey,
+    gone: &BTreeSet<Uid>,
+    keep: bool,
+) -> Result<Vec<Placement>, Refusal> {
     let all: Vec<Placement> = nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
     let own = nominations.gangs.get(key).map(|nomination| nomination.places.clone()).unwrap_or_default();
     let preemptable = cache.may_borrow(key);
     for place in &all {
         cache.accounting.withdraw(&place.uid);
+        cache.on_nodes.take(&place.uid);
     }
     let barred = own.first().map(|place| cache.barred_groups(&place.queue)).unwrap_or_default();
-    let Cache { accounting, nodes, on_nodes, classes, finder, pods, .. } = cache;
+    let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = cache;
     let pod = |place| {
         let Placement { uid, node, .. }: &Placement = place;
         pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
@@ -71,13 +84,18 @@ pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key
     let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
     // The nodes are given, so no preference is needed.
     let mut placer = Placer::new(
-        State { accounting, nodes, placed: on_nodes, classes, finder, barred },
+        State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others },
         Strategy::default(),
         &BTreeSet::new(),
         u32::MAX,
     );
+    gone.iter().for_each(|uid| placer.trial().set_aside(uid));
     let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
-        Ok(_) => Ok(placer.commit()),
+        Ok(_) if keep => Ok(placer.commit()),
+        Ok(_) => {
+            drop(placer);
+            Ok(Vec::new())
+        }
         Err(not) => {
             drop(placer);
             Err(*not.refusal)
@@ -85,20 +103,30 @@ pub(in crate::cycle) fn settle(cache: &mut Cache, nominations: &Nominations, key
     };
     // The placed members are charged already, and this changes nothing for them.
     for place in &all {
-        cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources);
+        if cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources) {
+            cache.on_nodes.put(&place.uid, Place::nominated(&place.node));
+        }
     }
     placed
 }
 
 /// Returns what becomes of a nomination that could not be settled: it waits while a terminating pod could make the difference, else it
 /// is broken.
-pub(in crate::cycle) fn after_refusal(cache: &Cache, nominations: &Nominations, key: &GroupKey, refusal: &Refusal) -> Outlook {
-    if matches!(refusal, Refusal::Nodes { tally, .. } if tally.lacks().is_none()) {
-        return Outlook::Broken("node");
+pub(in crate::cycle) fn after_refusal(cache: &mut Cache, nominations: &Nominations, key: &GroupKey, refusal: &Refusal) -> Outlook {
+    if is_for_other_pods(refusal) {
+        // Which terminating pod is in the way is not known, and it may be on another node: of its zone, for instance.
+        let gone = nominations.terminating_or_victims(cache);
+        let would_fit = settle_without(cache, nominations, key, &gone, false).is_ok();
+        return if would_fit { Outlook::Waits } else { Outlook::Broken("node") };
     }
     let places = nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
     let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
     if helpful(cache, nominations, &nodes, refusal).next().is_some() { Outlook::Waits } else { Outlook::Broken("no_room") }
+}
+
+/// Whether nodes refused for another reason than an amount: since the node itself takes the pods ([`outlook`]), for other pods or their ports.
+pub(in crate::cycle) fn is_for_other_pods(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::Nodes { tally, .. } if tally.lacks().is_none())
 }
 
 /// Returns the terminating pods and the victims that could make the difference for a PodGroup that was refused on these nodes. Some come twice.

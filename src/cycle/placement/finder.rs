@@ -19,7 +19,7 @@ use super::capacity::pods_now;
 use super::class::{Class, ClassId};
 use super::filter::{Query, refusal};
 use super::node_table::NodeTable;
-use super::nodes::NodeId;
+use super::nodes::{NodeId, Nodes};
 use super::score::{Score, score};
 use super::snapshot::Snapshot;
 use super::topology::class_terms::ClassTerms;
@@ -172,6 +172,16 @@ impl NodeFinder {
     /// Works out which nodes refuse pods with these terms for the sake of other pods.
     pub(super) fn verdict(&mut self, terms: &ClassTerms, counting: &Counting, snapshot: Snapshot<'_>) -> Verdict {
         Verdict::of(terms, counting, Facts { nodes: snapshot.nodes, placed: snapshot.placed, domains: &mut self.domains })
+    }
+
+    /// Returns the domains of a topology key.
+    pub(super) fn domains(&mut self, key: &Arc<str>, nodes: &Nodes) -> Arc<KeyDomains> {
+        self.domains.of(key, nodes)
+    }
+
+    /// Returns the nodes that count for each spread constraint of the class.
+    pub(super) fn counting(&mut self, id: ClassId, class: &Class, nodes: &Nodes) -> Arc<Counting> {
+        self.counting.of(id, class, nodes)
     }
 
     #[cfg(test)]

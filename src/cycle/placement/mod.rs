@@ -8,7 +8,8 @@
 //!
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
-//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], `weigh` (preferences), [`nodes`], [`class`], [`topology`], and how
+//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], `weigh` (preferences), [`nodes`], [`class`], [`topology`],
+//! [`nominated_by_others`], and how
 //! the best node is found fast: [`finder`], `node_table`.
 //!
 //! **Architecture invariant:** this module knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
@@ -20,6 +21,7 @@ pub mod filter;
 pub mod finder;
 mod node_table;
 pub mod nodes;
+pub mod nominated_by_others;
 pub mod placer;
 pub mod score;
 mod search;

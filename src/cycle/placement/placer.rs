@@ -10,9 +10,9 @@
 //! | before | the own reservation is taken back | the same; victims are set aside | other nominations are withdrawn |
 //! | afterwards | commit | roll back, keep the answer | commit |
 //!
-//! A pod without a node is skipped while the other pods are enough.
+//! A pod without a node is skipped while the other pods are enough. Where the pods find no nodes in their order, [`search`](super::search) looks further.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::accounting::{self, Accounting, Placement};
@@ -25,12 +25,17 @@ use super::class::{Class, ClassId, Classes};
 use super::filter::{Query, lasting_refusal, refusal};
 use super::finder::{Asks, NodeFinder};
 use super::nodes::{NodeId, Nodes};
+use super::nominated_by_others::NominatedByOthers;
 use super::search;
 use super::topology::class_terms::ClassTerms;
 use super::topology::counting::counting;
 use super::topology::placed::PlacedPods;
+use super::topology::selection::SelectorId;
 use super::topology::verdict::Verdict;
 use super::trial::{Savepoint, Trial};
+
+/// The most nominations of other schedulers that are set aside for one attempt. Those beyond that are respected, whatever their priority.
+const MOST_SET_ASIDE: usize = 128;
 
 /// The state that the placer reads and changes.
 #[derive(Debug)]
@@ -47,6 +52,8 @@ pub struct State<'w> {
     pub finder: &'w mut NodeFinder,
     /// The node groups that are labelled for other queues than that of the pods.
     pub barred: BTreeSet<String>,
+    /// The nodes that other schedulers have nominated for their pods.
+    pub nominated: &'w NominatedByOthers,
 }
 
 /// A pod to be placed.
@@ -89,7 +96,7 @@ pub struct NotPlaced {
 }
 
 /// Why one pod was not placed.
-struct Missed {
+pub(super) struct Missed {
     refusal: Box<Refusal>,
     /// Whether every other pod of its class would be refused, too.
     of_class: bool,
@@ -98,23 +105,24 @@ struct Missed {
 /// Places pods on one trial.
 #[derive(Debug)]
 pub struct Placer<'w> {
-    trial: Trial<'w>,
-    classes: &'w Classes,
-    finder: &'w mut NodeFinder,
-    strategy: Strategy,
-    last: BTreeSet<NodeId>,
-    barred: BTreeSet<String>,
-    budget: u32,
+    pub(super) trial: Trial<'w>,
+    pub(super) classes: &'w Classes,
+    pub(super) finder: &'w mut NodeFinder,
+    pub(super) strategy: Strategy,
+    pub(super) last: BTreeSet<NodeId>,
+    pub(super) barred: BTreeSet<String>,
+    pub(super) budget: u32,
     /// The nodes to which the pods of one class are restricted for the moment.
-    only: Option<(ClassId, Vec<bool>)>,
+    pub(super) only: Option<(ClassId, Vec<bool>)>,
+    nominated: &'w NominatedByOthers,
 }
 
 impl<'w> Placer<'w> {
     /// Opens a trial. `last` are nodes to use only where no other fits; `budget` is the most pods to try in all attempts together.
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
-        let State { accounting, nodes, placed, classes, finder, barred } = state;
+        let State { accounting, nodes, placed, classes, finder, barred, nominated } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: Trial::new(accounting, nodes, placed), classes, finder, strategy, last, barred, budget, only: None }
+        Self { trial: Trial::new(accounting, nodes, placed), classes, finder, strategy, last, barred, budget, only: None, nominated }
     }
 
     /// Returns the trial, which has the placed pods and the pods that are set aside.
@@ -134,6 +142,12 @@ impl<'w> Placer<'w> {
         self.trial.keeps_others_away(uid)
     }
 
+    /// Returns the selectors that match the pod, and those of its anti-affinity, also while it is set aside.
+    #[must_use]
+    pub fn interests(&self, uid: &Uid) -> Vec<SelectorId> {
+        self.trial.snapshot(self.strategy, &self.barred).placed.interested(uid)
+    }
+
     /// Returns whether the budget of tries is used up.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
@@ -146,6 +160,10 @@ impl<'w> Placer<'w> {
     ///
     /// The refusal of the first pod that was not placed. Then nothing has changed.
     pub fn place(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
+        // A gang respects the nominations that its member with the lowest priority has to respect.
+        if let Some(priority) = attempt.pods.iter().map(|pod| pod.facts.priority).min() {
+            self.nominated.below(priority).take(MOST_SET_ASIDE).for_each(|uid| self.trial.set_aside(uid));
+        }
         let start = self.trial.savepoint();
         let places = self.place_as(attempt)?;
         let keeps = |pod: &Pod<'_>| !pod.facts.preemptable && places.iter().any(|(uid, _)| *uid == pod.facts.uid);
@@ -162,65 +180,14 @@ impl<'w> Placer<'w> {
             Ok(places) => return Ok(places),
             Err(not) => not,
         };
-        if !matches!(*not.refusal, Refusal::Nodes { .. }) || !search::may_help(attempt.pods, self.classes) {
+        if !matches!(*not.refusal, Refusal::Nodes { .. }) {
             return Err(not);
         }
-        let all = usize::try_from(attempt.needed).is_ok_and(|needed| needed >= attempt.pods.len());
-        let first = if all { 0 } else { usize::try_from(attempt.first).unwrap_or(usize::MAX) };
-        if let Some(places) = self.place_in_one_domain(attempt) {
-            return Ok(places);
-        }
-        let takers = self.takers(attempt.pods);
-        for order in search::others(attempt.pods, first, !all, &takers, self.strategy) {
-            if self.is_spent() {
-                break;
-            }
-            let usual = std::mem::replace(&mut self.strategy, order.strategy);
-            let placed = self.place_in_order(&Attempt { pods: &order.pods, ..*attempt });
-            self.strategy = usual;
-            if placed.is_ok() {
-                return placed;
-            }
-        }
-        Err(not)
-    }
-
-    /// Places pods that require each other beside them: in each domain that has room for all of them, the one with the least room first. The first pod alone
-    /// would choose a domain by its best node.
-    fn place_in_one_domain(&mut self, attempt: &Attempt<'_>) -> Option<Places> {
-        let first = attempt.pods.iter().filter_map(|pod| pod.class);
-        let id = first.into_iter().find(|id| self.classes.get(*id).is_some_and(|class| class.terms.affinity.is_some()))?;
-        let others = attempt.pods.iter().filter(|pod| pod.class != Some(id)).count();
-        let wanted = usize::try_from(attempt.needed).unwrap_or(usize::MAX).saturating_sub(others).max(1);
-        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
-        let domains = self.finder.domains_for(id, self.classes.get(id)?, wanted, snapshot);
-        for only in domains.into_iter().take(search::MOST_DOMAINS) {
-            if self.is_spent() {
-                break;
-            }
-            self.only = Some((id, only));
-            let placed = self.place_in_order(attempt);
-            self.only = None;
-            if let Ok(places) = placed {
-                return Some(places);
-            }
-        }
-        None
-    }
-
-    /// Returns how many nodes take each class of these pods; nothing where there are too many classes to ask.
-    fn takers(&mut self, pods: &[Pod<'_>]) -> BTreeMap<ClassId, usize> {
-        let classes: BTreeSet<ClassId> = pods.iter().filter_map(|pod| pod.class).collect();
-        if classes.len() > search::MOST_CLASSES {
-            return BTreeMap::new();
-        }
-        let snapshot = self.trial.snapshot(self.strategy, &self.barred);
-        let of = |id: &ClassId| Some((*id, self.finder.takers(*id, self.classes.get(*id)?, snapshot)));
-        classes.iter().filter_map(of).collect()
+        search::place(self, attempt).ok_or(not)
     }
 
     /// Places the pods in their order. A pod that others may make room for by their coming (affinity, spread) is tried again after them.
-    fn place_in_order(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
+    pub(super) fn place_in_order(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         let start = self.trial.savepoint();
         let mut places = Places::new();
         let mut refusal = None;
@@ -294,6 +261,11 @@ impl<'w> Placer<'w> {
             None => self.best_node(pod),
         };
         let node = found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, tally, exceeds: None }))?;
+        self.place_on(attempt, pod, node)
+    }
+
+    /// Places the pod on a node that takes it, if the queue lets it.
+    pub(super) fn place_on(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, node: NodeId) -> Result<Arc<str>, Missed> {
         if !attempt.preemptable || !pod.facts.preemptable {
             let by_right = self.accounting().quota().within_entitlement(attempt.queue, &pod.facts.request);
             // Another pod of the class may be preemptable.

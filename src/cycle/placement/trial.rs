@@ -31,7 +31,7 @@ use crate::cycle::placement::Strategy;
 
 use super::nodes::{NodeId, Nodes};
 use super::snapshot::Snapshot;
-use super::topology::placed::PlacedPods;
+use super::topology::placed::{Place, PlacedPods};
 
 /// Changes to the cluster that are kept all together or not at all.
 #[must_use = "a trial that is dropped is undone"]
@@ -42,8 +42,8 @@ pub struct Trial<'w> {
     placed: &'w mut PlacedPods,
     /// How to undo what was done, in the order in which it was done.
     log: Vec<Undo>,
-    /// The pods that are set aside, each with the node on which it counts.
-    aside: BTreeMap<Uid, Option<Arc<str>>>,
+    /// The pods that are set aside, each with the place where it counts.
+    aside: BTreeMap<Uid, Option<Place>>,
 }
 
 /// The undo of one change.
@@ -108,7 +108,7 @@ impl<'w> Trial<'w> {
         self.log.push(Undo::Accounting(before));
         self.nodes.touch(node);
         self.log.push(Undo::Node(node));
-        self.placed.put(&pod.uid, &name);
+        self.placed.put(&pod.uid, Place { node: Arc::clone(&name), is_nominated: false });
         self.log.push(Undo::Placed(pod.uid.clone()));
         Ok(name)
     }
@@ -132,14 +132,14 @@ impl<'w> Trial<'w> {
     /// Puts a pod back that was set aside, whether or not it fits.
     pub fn put_back(&mut self, uid: &Uid) {
         if let Some(counted) = self.aside.remove(uid) {
-            self.restore(uid, counted.as_deref());
+            self.restore(uid, counted);
         }
     }
 
-    fn restore(&mut self, uid: &Uid, counted: Option<&str>) {
+    fn restore(&mut self, uid: &Uid, counted: Option<Place>) {
         self.accounting.put_back(uid);
         self.node_of(uid).into_iter().for_each(|node| self.nodes.touch(node));
-        counted.into_iter().for_each(|node| self.placed.put(uid, node));
+        counted.into_iter().for_each(|place| self.placed.put(uid, place));
     }
 
     fn node_of(&self, uid: &Uid) -> Option<NodeId> {
@@ -148,7 +148,7 @@ impl<'w> Trial<'w> {
 
     fn put_all_back(&mut self) {
         while let Some((uid, counted)) = self.aside.pop_first() {
-            self.restore(&uid, counted.as_deref());
+            self.restore(&uid, counted);
         }
     }
 

@@ -39,7 +39,7 @@ fn cluster() -> Cluster {
     accounting.charge_observed(&placed.uid, Some("n0"), Some("q"), &placed.request);
     [db("asks", false), db("first", true), db("big", true)].iter().for_each(|pod| _ = on_nodes.learn(pod));
     on_nodes.learn(&placed);
-    on_nodes.put(&placed.uid, "n0");
+    on_nodes.put(&placed.uid, Place::on("n0"));
     Cluster { accounting, nodes, on_nodes, placed }
 }
 
@@ -70,7 +70,7 @@ fn a_later_member_sees_that_an_earlier_one_keeps_it_away_and_a_rollback_undoes_t
     trial.place(&db("first", true), n1, "q").unwrap();
     drop(trial);
     assert!(accounting == before && accounting.audit().is_clean());
-    assert!(on_nodes.node_of(&db("first", true).uid).is_none());
+    assert!(on_nodes.place_of(&db("first", true).uid).is_none());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_is_set_aside_outlives_a_rollback_and_is_back_at_the_end() {
     assert_eq!(forbidden(&mut trial), ["a"]);
     trial.set_aside(&placed.uid);
     drop(trial);
-    assert!(accounting == before && on_nodes.node_of(&placed.uid).is_some());
+    assert!(accounting == before && on_nodes.place_of(&placed.uid).is_some());
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_commit_keeps_what_was_placed_and_returns_what_was_set_aside() {
     trial.place(&big, n0, "q").unwrap();
     let kept: Vec<_> = trial.commit().into_iter().map(|placement| (placement.uid, placement.node)).collect();
     assert_eq!(kept, [(big.uid.clone(), Arc::from("n0"))]);
-    assert!(on_nodes.node_of(&big.uid).is_some() && on_nodes.node_of(&placed.uid).is_some());
+    assert!(on_nodes.place_of(&big.uid).is_some() && on_nodes.place_of(&placed.uid).is_some());
     assert_eq!(accounting.ledger().node("n0").unwrap().used.get("cpu"), crate::resources::Amount::from_units(5));
     assert!(accounting.audit().is_clean());
 }

@@ -14,7 +14,7 @@ use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::finder::{Asks, NodeFinder};
 use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::snapshot::Snapshot;
-use crate::cycle::placement::topology::placed::PlacedPods;
+use crate::cycle::placement::topology::placed::{Place, PlacedPods};
 use crate::cycle::testing::node;
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl Cluster {
 
     fn put(&mut self, pod: &PodFacts, node: &str) {
         self.placed.learn(pod);
-        self.placed.put(&pod.uid, node);
+        self.placed.put(&pod.uid, Place::on(node));
         self.ledger.charge(&pod.uid, Some(node), pod.request.clone(), false);
         self.nodes.touch_name(node);
     }

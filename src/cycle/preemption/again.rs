@@ -20,7 +20,7 @@ use crate::cycle::admission::admit;
 use crate::cycle::cache::gang::{self, Gang};
 use crate::cycle::cache::{Cache, Group, GroupRank, Member};
 use crate::cycle::explain::Refusal;
-use crate::cycle::nominations::helpful;
+use crate::cycle::nominations::{helpful, is_for_other_pods};
 use crate::cycle::placement::placer::{Attempt, Placer, Places, Pod, State};
 use crate::cycle::policy::Policy;
 use crate::cycle::state::SchedulingState;
@@ -72,7 +72,11 @@ fn nominate_one(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, le
     let (victims, lack) = match self::places(state, policy, key, &fixed, &[]) {
         Ok(_) => (BTreeSet::new(), None),
         Err(refusal) => {
-            let victims: BTreeSet<Uid> = helpful(&state.cache, &state.nominations, &nodes, &refusal).cloned().collect();
+            let mut victims: BTreeSet<Uid> = helpful(&state.cache, &state.nominations, &nodes, &refusal).cloned().collect();
+            if is_for_other_pods(&refusal) {
+                // Without all of them it fits.
+                victims.extend(leaving.iter().cloned());
+            }
             // Otherwise no amount keeps it away, and nothing would be waited for.
             if victims.is_empty() {
                 return None;
@@ -120,8 +124,8 @@ fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members:
     let queue = group.and_then(|group| group.facts.as_ref()).map(|facts| facts.queue.clone()).unwrap_or_default();
     let reservation = group.and_then(|group| group.admission.reservation.clone());
     let (preemptable, barred) = (cache.may_borrow(key), cache.barred_groups(&queue));
-    let Cache { accounting, nodes, on_nodes, classes, finder, pods, .. } = cache;
-    let state = State { accounting, nodes, placed: on_nodes, classes, finder, barred };
+    let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = cache;
+    let state = State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others };
     let mut placer = Placer::new(state, policy.placement, &BTreeSet::new(), u32::MAX);
     let kept = nominations.kept_for(key).iter().map(|place| &place.uid);
     aside.iter().chain(kept).for_each(|uid| placer.trial().set_aside(uid));

@@ -183,11 +183,11 @@ fn two_podgroups_that_name_the_same_room_are_nominated_by_their_rank_as_far_as_i
     let mut state = taken_over(&before, |_: &Member| Some(Arc::from("n1")));
     let plan = at(&mut state, &PEACEFUL, 0);
     assert_eq!(plan.nominated_again, [key("rival")], "it is the older one");
-    assert_eq!(state.nominated_on("n1"), Some(&amounts(&[("cpu", 2), ("pods", 1)])));
+    assert_eq!(state.nominated_on("n1"), Some(amounts(&[("cpu", 2), ("pods", 1)])));
     let mut state = taken_over(&before, |_: &Member| Some(Arc::from("n1")));
     change(&mut state, "rival-0", |facts| facts.priority = 9);
     let plan = at(&mut state, &PEACEFUL, 0);
-    assert_eq!((plan.nominated_again, state.nominated_on("n1")), (vec![key("g")], Some(&amounts(&[("cpu", 4), ("pods", 2)]))));
+    assert_eq!((plan.nominated_again, state.nominated_on("n1")), (vec![key("g")], Some(amounts(&[("cpu", 4), ("pods", 2)]))));
 }
 
 #[test]

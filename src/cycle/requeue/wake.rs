@@ -1,6 +1,7 @@
 //! Finds the parked PodGroups that may succeed after a change.
 //!
-//! The one function from changes to PodGroups. It errs on one side only: a PodGroup that it leaves parked would be refused again.
+//! The one function from changes to PodGroups. It errs on one side only: a PodGroup that it leaves parked would be refused again. So of what other pods mean
+//! to a class, only the terms count by which a node refuses whatever pods come; other members may satisfy its affinity and its spread.
 //!
 //! | change | PodGroups that are tried |
 //! |---|---|
@@ -14,13 +15,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::accounting::NodeView;
 use crate::api::GroupKey;
 use crate::cycle::cache::Cache;
 use crate::cycle::placement::capacity::pods_now;
 use crate::cycle::placement::class::{Class, ClassId};
 use crate::cycle::placement::filter::{NodeState, Query, refusal};
+use crate::cycle::placement::topology::counting::counting;
+use crate::cycle::placement::topology::domains::Domains;
 use crate::cycle::placement::topology::selection::SelectorId;
-use crate::cycle::placement::topology::verdict::Verdict;
+use crate::cycle::placement::topology::verdict::{Counting, Facts, Verdict};
 use crate::resources::Resources;
 
 use super::changes::{Changes, Sequence};
@@ -45,7 +49,7 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BT
     if !changes.has_places() {
         return woken;
     }
-    let mut comparison = Comparison { changes, cache, left: MOST_COMPARISONS, newest: BTreeMap::new() };
+    let mut comparison = Comparison { changes, cache, left: MOST_COMPARISONS, newest: BTreeMap::new(), domains: Domains::default() };
     let mut helped = BTreeSet::new();
     for (at, line) in &parked.lines {
         comparison.wake_line(at, line, &mut helped);
@@ -85,6 +89,7 @@ struct Comparison<'a> {
     left: usize,
     /// By class: the newest change that may help it; none where no change does.
     newest: BTreeMap<ClassId, Option<Sequence>>,
+    domains: Domains,
 }
 
 impl<'a> Comparison<'a> {
@@ -94,6 +99,10 @@ impl<'a> Comparison<'a> {
             return;
         }
         let (members, all) = (usize::try_from(at.members).unwrap_or(usize::MAX), line.ranks.len());
+        // The first member is placed beside the pods that are there now.
+        if !self.takes_first(at.class) {
+            return;
+        }
         let room = self.room(at.class, all.saturating_mul(members)).checked_div(members).unwrap_or(all);
         helped.extend(line.ranks.iter().take(room).map(|rank| rank.key.clone()));
     }
@@ -106,7 +115,11 @@ impl<'a> Comparison<'a> {
         let of_nodes = self.changes.nodes.iter();
         let newest = match self.cache.classes.get(class) {
             Some(known) if self.spend(self.changes.nodes.len()) => {
-                of_nodes.filter(|(name, _)| self.named(name).is_some_and(|node| pods_on(known, &node) > 0)).map(|(_, at)| *at).max()
+                let verdict = self.lasting_verdict(known);
+                of_nodes
+                    .filter(|(name, _)| self.named(name).is_some_and(|node| self.pods_on(known, &verdict, &node) > 0))
+                    .map(|(_, at)| *at)
+                    .max()
             }
             _ => of_nodes.map(|(_, at)| *at).max(),
         };
@@ -134,14 +147,41 @@ impl<'a> Comparison<'a> {
         if !self.spend(self.cache.nodes.len()) {
             return wanted;
         }
+        let verdict = self.lasting_verdict(class);
         let mut room = 0_usize;
         for node in self.cache.nodes.ids().filter_map(|id| self.cache.node(id)) {
-            room = room.saturating_add(pods_on(class, &node));
+            room = room.saturating_add(self.pods_on(class, &verdict, &node));
             if room >= wanted {
                 return wanted;
             }
         }
         room
+    }
+
+    /// Returns whether a node takes one pod of the class now.
+    fn takes_first(&mut self, class: ClassId) -> bool {
+        let Some(class) = self.cache.classes.get(class).filter(|class| class.terms.counted().next().is_some()) else { return true };
+        if self.is_unsure() || !self.spend(self.cache.nodes.len()) {
+            return true;
+        }
+        let Cache { nodes, on_nodes, .. } = self.cache;
+        let verdict = Verdict::of(&class.terms, &counting(class, nodes), Facts { nodes, placed: on_nodes, domains: &mut self.domains });
+        nodes.ids().filter_map(|id| self.cache.node(id)).any(|node| self.pods_on(class, &verdict, &node) > 0)
+    }
+
+    /// Works out which nodes refuse pods of the class whatever pods come; none where there are no comparisons left.
+    fn lasting_verdict(&mut self, class: &Class) -> Verdict {
+        let terms = class.terms.lasting();
+        if terms.is_empty() || self.is_unsure() || !self.spend(self.cache.nodes.len()) {
+            return Verdict::default();
+        }
+        let Cache { nodes, on_nodes, .. } = self.cache;
+        Verdict::of(&terms, &Counting::new(), Facts { nodes, placed: on_nodes, domains: &mut self.domains })
+    }
+
+    /// Whether what other pods mean to a class depends on the priority of its pods: those of a high priority ignore some nominated pods.
+    fn is_unsure(&self) -> bool {
+        !self.cache.nominated_by_others.is_empty()
     }
 
     /// Takes so many comparisons from what is left. Whether there were enough.
@@ -151,16 +191,23 @@ impl<'a> Comparison<'a> {
         enough
     }
 
+    /// Returns how many more pods of the class fit on the node.
+    fn pods_on(&self, class: &Class, verdict: &Verdict, node: &NodeState<'_>) -> usize {
+        let query = Query { request: &class.request, constraints: &class.constraints, verdict, barred: &BTreeSet::new() };
+        // A pod of a higher priority takes what other schedulers have nominated for theirs.
+        let used = self.cache.nominated_by_others.on(&node.facts.name).map(|nominated| {
+            let mut used = node.accounting.used.clone();
+            used.sub(nominated);
+            used
+        });
+        let node = NodeState { accounting: NodeView { used: used.as_ref().unwrap_or(node.accounting.used), ..node.accounting }, ..*node };
+        if refusal(&query, &node).is_some() {
+            return 0;
+        }
+        pods_now(&class.request, node.accounting).max(1)
+    }
+
     fn named(&self, name: &str) -> Option<NodeState<'a>> {
         self.cache.node(self.cache.nodes.id(name)?)
     }
-}
-
-/// Returns how many more pods of the class fit on the node, if no other pods matter.
-fn pods_on(class: &Class, node: &NodeState<'_>) -> usize {
-    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &Verdict::default(), barred: &BTreeSet::new() };
-    if refusal(&query, node).is_some() {
-        return 0;
-    }
-    pods_now(&class.request, node.accounting).max(1)
 }

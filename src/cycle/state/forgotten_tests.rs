@@ -12,21 +12,43 @@ use proptest::prelude::*;
 
 use super::SchedulingState;
 use crate::api::label_selector::LabelSelector;
+use crate::api::pod_terms::{AffinityTerm, HostPort, PodSelector, PodTerms, SpreadConstraint};
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
 use crate::cycle::cache::{Group, Member, State};
 use crate::cycle::plan::{Bind, Eviction, Plan};
 use crate::cycle::run;
-use crate::cycle::testing::{POLICY, class, group, limits, node, nominated_node, pod, queue, running, taken_over};
+use crate::cycle::testing::{POLICY, class, group, limits, node, nominated_node, pod, queue, running, taken_over, worlds};
 use crate::cycle::tests::empty_state;
+
+/// What a pod is choosy about. All but the first are about the zone and pods labelled `app: x`, as it is itself.
+#[derive(Clone, Copy, Debug)]
+enum Choice {
+    /// It goes to this zone.
+    Zone(u8),
+    /// It keeps such pods away.
+    Apart,
+    /// It keeps such pods of namespaces labelled `team: a` away.
+    ApartFromTeam,
+    /// It must be beside such a pod, and is one itself or not.
+    Beside(bool),
+    /// Such pods are spread over the zones.
+    Spread,
+    /// It has a host port.
+    Port,
+}
 
 #[derive(Clone, Debug)]
 enum Step {
     Pods(u8, u8, i64, i32),
-    /// A pod that only one zone takes, or that has anti-affinity once it runs.
-    Choosy(u8, u8, i64, bool),
+    /// A pod that not every node takes, or beside which not every pod may be.
+    Choosy(u8, Choice, i64),
     Runs(u8, u8, i64),
-    /// A pod of another scheduler uses so much of a node; 0 where it is gone.
+    /// A pod of another scheduler uses so much of a node; 0 where it is gone. Some have labels, anti-affinity or a host port.
     Foreign(u8, u8, i64),
+    /// A pod of another scheduler has a nominated node, for so much and with this priority; 0 where it is gone.
+    NominatedByOther(u8, u8, i64, i32),
+    /// The namespace of the pods has the label `team: a` or not, or is gone.
+    Namespace(Option<bool>),
     Gone(u8),
     Leaves(u8),
     Ends(u8),
@@ -66,12 +88,25 @@ enum Step {
     Handover(u8),
 }
 
+fn choice() -> impl Strategy<Value = Choice> {
+    prop_oneof![
+        (0..2_u8).prop_map(Choice::Zone),
+        Just(Choice::Apart),
+        Just(Choice::ApartFromTeam),
+        any::<bool>().prop_map(Choice::Beside),
+        Just(Choice::Spread),
+        Just(Choice::Port),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let at = 0..8_u8;
     let some = || prop::option::of(0..6_i64);
     prop_oneof![
         8 => (at.clone(), 1..4_u8, 1..4_i64, 0..3_i32).prop_map(|(group, count, cpu, priority)| Step::Pods(group, count, cpu, priority)),
-        2 => (at.clone(), 0..2_u8, 1..3_i64, any::<bool>()).prop_map(|(group, zone, cpu, keeps)| Step::Choosy(group, zone, cpu, keeps)),
+        4 => (at.clone(), choice(), 1..3_i64).prop_map(|(group, choice, cpu)| Step::Choosy(group, choice, cpu)),
+        2 => (at.clone(), at.clone(), 0..4_i64, 0..4_i32).prop_map(|(pod, node, cpu, priority)| Step::NominatedByOther(pod, node, cpu, priority)),
+        1 => prop::option::of(any::<bool>()).prop_map(Step::Namespace),
         3 => (at.clone(), at.clone(), 1..3_i64).prop_map(|(group, node, cpu)| Step::Runs(group, node, cpu)),
         3 => (at.clone(), at.clone(), 0..4_i64).prop_map(|(pod, node, cpu)| Step::Foreign(pod, node, cpu)),
         3 => at.clone().prop_map(Step::Gone),
@@ -121,8 +156,41 @@ fn apart() -> Arc<crate::api::pod_terms::PodTerms> {
     crate::cycle::testing::keeps_away("ns", ("app", "x"), "zone")
 }
 
+/// The terms of a choosy pod.
+fn terms(choice: Choice) -> Arc<PodTerms> {
+    let team = || LabelSelector::label("team", "a");
+    let pods = PodSelector { namespace_selector: LabelSelector::Nothing, ..worlds::app("x") };
+    let term = || AffinityTerm { pods: pods.clone(), topology_key: "zone".into() };
+    match choice {
+        Choice::Zone(_) => Arc::default(),
+        Choice::Apart => apart(),
+        Choice::ApartFromTeam => {
+            let pods = PodSelector { namespaces: [].into(), namespace_selector: team(), ..pods };
+            Arc::new(PodTerms { anti_affinity: vec![AffinityTerm { pods, topology_key: "zone".into() }], ..PodTerms::default() })
+        }
+        Choice::Beside(_) => Arc::new(PodTerms { affinity: vec![term()], ..PodTerms::default() }),
+        Choice::Spread => {
+            let spread = SpreadConstraint {
+                pods: pods.clone(),
+                topology_key: "zone".into(),
+                max_skew: 1,
+                min_domains: 1,
+                honors_node_affinity: true,
+                honors_taints: true,
+            };
+            Arc::new(PodTerms { spread: vec![spread], ..PodTerms::default() })
+        }
+        Choice::Port => {
+            Arc::new(PodTerms { host_ports: [HostPort { port: 80, protocol: "TCP".into(), address: None }].into(), ..PodTerms::default() })
+        }
+    }
+}
+
 struct Play {
     state: SchedulingState,
+    /// The pods of other schedulers.
+    foreign: BTreeMap<Uid, PodFacts>,
+    namespace: Option<bool>,
     now: Duration,
     binds: Vec<Bind>,
     evictions: Vec<Eviction>,
@@ -134,7 +202,9 @@ struct Play {
 impl Play {
     fn new() -> Self {
         let (binds, evictions, budgets) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let mut play = Self { state: empty_state(), now: Duration::ZERO, binds, evictions, budgets, came: 0, evicted: 0 };
+        let (foreign, namespace) = (BTreeMap::new(), None);
+        let mut play =
+            Self { state: empty_state(), foreign, namespace, now: Duration::ZERO, binds, evictions, budgets, came: 0, evicted: 0 };
         (0..3).for_each(|at| play.state.apply_node(zoned(at, 0, 4)));
         (0..4).for_each(|at| play.state.apply_queue(queue(QUEUES[at], parent(at), &[])));
         play
@@ -170,14 +240,16 @@ impl Play {
                 let facts = self.pod(&format!("g{}", group % 6), cpu, priority);
                 self.state.apply_pod(facts);
             }),
-            Step::Choosy(group, zone, cpu, keeps) => {
+            Step::Choosy(group, choice, cpu) => {
                 let mut facts = self.pod(&format!("g{}", group % 6), cpu, 0);
-                if keeps {
-                    facts.labels.insert("app".to_owned(), "x".to_owned());
-                    facts.terms = apart();
-                } else {
-                    facts.constraints.node_selector.insert("zone".to_owned(), format!("z{zone}"));
+                match choice {
+                    Choice::Zone(zone) => _ = facts.constraints.node_selector.insert("zone".to_owned(), format!("z{zone}")),
+                    Choice::Beside(false) => {}
+                    Choice::Apart | Choice::ApartFromTeam | Choice::Beside(true) | Choice::Spread | Choice::Port => {
+                        facts.labels.insert("app".to_owned(), "x".to_owned());
+                    }
                 }
+                facts.terms = terms(choice);
                 self.state.apply_pod(facts);
             }
             Step::Runs(group, at, cpu) => {
@@ -185,11 +257,28 @@ impl Play {
                 self.state.apply_pod(running(facts, &format!("n{}", at % 3)));
             }
             Step::Foreign(at, node, cpu) => {
-                let facts = running(pod("ns", &format!("f{}", at % 3), "theirs", &[("cpu", cpu)]), &format!("n{}", node % 3));
-                match cpu {
-                    0 => self.state.delete_pod(&facts.uid),
-                    _ => self.state.apply_pod(PodFacts { scheduler: Arc::from("another"), names_group: false, ..facts }),
+                let mut facts = running(pod("ns", &format!("f{at}"), "theirs", &[("cpu", cpu)]), &format!("n{}", node % 3));
+                match at {
+                    0 | 1 => {}
+                    2 => facts.terms = apart(),
+                    3 => facts.terms = terms(Choice::Port),
+                    4 => facts.terms = terms(Choice::ApartFromTeam),
+                    _ => _ = facts.labels.insert("app".to_owned(), "x".to_owned()),
                 }
+                self.apply_foreign(facts, cpu > 0);
+            }
+            Step::NominatedByOther(at, node, cpu, priority) => {
+                let mut facts = pod("ns", &format!("m{}", at % 3), "theirs", &[("cpu", cpu)]);
+                facts.nominated_node = Some(Arc::from(format!("n{}", node % 3)));
+                if at % 3 > 0 {
+                    facts.labels.insert("app".to_owned(), "x".to_owned());
+                    facts.terms = terms(if at < 4 { Choice::Port } else { Choice::Apart });
+                }
+                self.apply_foreign(PodFacts { priority, ..facts }, cpu > 0);
+            }
+            Step::Namespace(team) => {
+                self.namespace = team;
+                self.apply_namespace();
             }
             Step::Gone(at) => {
                 let uid = self.one(at, |_| true);
@@ -207,7 +296,7 @@ impl Play {
             }),
             Step::GroupGone(at) => self.state.delete_group(&GroupKey::new("ns", &format!("g{}", at % 6))),
             Step::Keeps(at, preemptable) => self.change(self.one(at, lives), |facts| facts.preemptable = preemptable),
-            Step::Labelled(at, guarded) => self.change(self.one(at, lives), |facts| {
+            Step::Labelled(at, guarded) => self.change(self.one(at, |_| true), |facts| {
                 facts.labels = if guarded { [("app".to_owned(), "x".to_owned())].into() } else { [].into() };
             }),
             Step::Moves(at, group) => {
@@ -279,6 +368,24 @@ impl Play {
         }
     }
 
+    fn apply_foreign(&mut self, facts: PodFacts, is_there: bool) {
+        let facts = PodFacts { scheduler: Arc::from("another"), names_group: false, ..facts };
+        if is_there {
+            self.foreign.insert(facts.uid.clone(), facts.clone());
+            self.state.apply_pod(facts);
+        } else {
+            self.foreign.remove(&facts.uid);
+            self.state.delete_pod(&facts.uid);
+        }
+    }
+
+    fn apply_namespace(&mut self) {
+        match self.namespace {
+            Some(team) => self.state.apply_namespace("ns", team.then(|| ("team".to_owned(), "a".to_owned())).into_iter().collect()),
+            None => self.state.delete_namespace("ns"),
+        }
+    }
+
     fn is_bound(&mut self, bind: &Bind) {
         self.state.confirm(&bind.uid);
         let waits =
@@ -322,6 +429,8 @@ impl Play {
         let any = |member: &Member| Some(Arc::from(format!("n{}", member.facts.name.bytes().map(usize::from).sum::<usize>() % 4)));
         self.state = taken_over(&self.state, |member| if how.is_multiple_of(4) { any(member) } else { nominated_node(member) });
         self.budgets.values().for_each(|budget| self.state.apply_budget(budget.clone()));
+        self.foreign.values().for_each(|facts| self.state.apply_pod(facts.clone()));
+        self.apply_namespace();
     }
 
     fn cycle(&mut self) -> Plan {
@@ -333,7 +442,7 @@ impl Play {
                 || node.used.clone(),
                 |kept| {
                     let mut used = node.used.clone();
-                    used.sub(kept);
+                    used.sub(&kept);
                     used
                 },
             );
@@ -353,12 +462,16 @@ impl Play {
         let (cache, nominations) = (self.state.cache(), &self.state.nominations);
         let gone = nominations.terminating_or_victims(cache);
         for key in &plan.nominated_again {
-            assert!(plan.evictions.iter().all(|eviction| eviction.group != *key), "pods are evicted for {key}");
+            // Where it is bound at once, a further member may preempt in the same cycle.
+            let is_bound = plan.binds.iter().any(|bind| bind.group == *key);
+            assert!(is_bound || plan.evictions.iter().all(|eviction| eviction.group != *key), "pods are evicted for {key}");
             for place in nominations.gangs.get(key).into_iter().flat_map(|nomination| &nomination.places) {
                 let node = cache.accounting().ledger().node(&place.node).unwrap();
                 let mut stays = node.used.clone();
                 let here = gone.iter().filter_map(|uid| cache.accounting().pod(uid)).filter(|pod| pod.node == Some(&*place.node));
                 here.for_each(|pod| stays.sub(pod.resources));
+                // Of a lower priority, perhaps.
+                cache.nominated_by_others.on(&place.node).into_iter().for_each(|nominated| stays.sub(nominated));
                 assert!(node.allocatable.covers(&stays), "{key} is nominated again on {}, which has no room", place.node);
             }
         }
@@ -415,7 +528,7 @@ proptest! {
             while !play.evictions.is_empty() {
                 if let Some(facts) = play.goes(0) {
                     let again = play.pod(&facts.group.name, 0, facts.priority);
-                    play.state.apply_pod(PodFacts { request: facts.request, preemptable: facts.preemptable, labels: facts.labels, task: facts.task, ..again });
+                    play.state.apply_pod(PodFacts { request: facts.request, preemptable: facts.preemptable, labels: facts.labels, task: facts.task, terms: facts.terms, constraints: facts.constraints, ..again });
                 }
             }
             let leaving = play.uids(|member| member.state() == State::Leaving);

@@ -70,10 +70,14 @@ impl SchedulingState {
         self.nominations.nominated(key)
     }
 
-    /// The resources on a node that are nominated for gangs. They are charged, but no pod uses them.
+    /// The resources on a node that are nominated, for gangs or by other schedulers. They are charged, but no pod uses them.
     #[must_use]
-    pub fn nominated_on(&self, node: &str) -> Option<&Resources> {
-        self.nominations.nodes.get(node)
+    pub fn nominated_on(&self, node: &str) -> Option<Resources> {
+        let (ours, others) = (self.nominations.nodes.get(node), self.cache.nominated_by_others.on(node));
+        ours.into_iter().chain(others).cloned().reduce(|mut all, some| {
+            all.add(&some);
+            all
+        })
     }
 
     /// The nominated resources of a queue: in it and all below it, and in itself.

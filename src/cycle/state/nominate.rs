@@ -82,6 +82,7 @@ impl SchedulingState {
         reservation::release_for_nomination(&mut self.cache, &mut self.requeue.timers, key, queue);
         for place in places {
             self.cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources);
+            self.cache.count_nominated(&place.uid, Some(&place.node));
             if let Some(mut member) = self.cache.detach(&place.uid) {
                 member.nominated = Some(Assumed::of(place));
                 member.refusal = Some(Arc::clone(refusal));
@@ -105,7 +106,7 @@ impl SchedulingState {
                 Outlook::Ready => match settle(&mut self.cache, &self.nominations, &key) {
                     Ok(placed) => binds.extend(self.fulfil(&key, &placed)),
                     Err(refusal) => {
-                        if let Outlook::Broken(why) = after_refusal(&self.cache, &self.nominations, &key, &refusal) {
+                        if let Outlook::Broken(why) = after_refusal(&mut self.cache, &self.nominations, &key, &refusal) {
                             self.withdraw_nomination(&key, why);
                         }
                     }
@@ -151,6 +152,7 @@ impl SchedulingState {
                 member.nominated = None;
                 member.refusal = None;
                 self.cache.attach(member);
+                self.cache.count_nominated(&place.uid, None);
             }
         }
         self.follow();

@@ -82,7 +82,7 @@ fn the_room_of_victims_is_kept_for_the_gang_and_bound_when_the_last_victim_is_go
         )
     );
     assert_eq!((state.cache().groups()[&key("g")].counts.placed, state.cache().waiting_pods()), (0, 1));
-    assert_eq!(state.nominated_on("n0"), Some(&amounts(&[("cpu", 3), ("pods", 1)])));
+    assert_eq!(state.nominated_on("n0"), Some(amounts(&[("cpu", 3), ("pods", 1)])));
     // The first victim is gone: no other pod takes its room, and the gang waits for the second.
     state.delete_pod(&"ns/v-0".into());
     let plan = cycle(&mut state, 1);

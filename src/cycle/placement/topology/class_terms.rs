@@ -93,6 +93,12 @@ impl ClassTerms {
         self.preferences.iter().for_each(|preferences| preferences.leave(placed));
     }
 
+    /// Returns the terms by which a node that refuses now refuses whatever pods come: all but affinity and spread.
+    #[must_use]
+    pub fn lasting(&self) -> Self {
+        Self { affinity: None, spread: Vec::new(), ..self.clone() }
+    }
+
     /// Returns the selectors of the pod's own terms.
     pub fn own(&self) -> impl Iterator<Item = SelectorId> + '_ {
         let affinity = self.affinity.iter().map(|affinity| affinity.selector);

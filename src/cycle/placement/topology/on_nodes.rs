@@ -9,13 +9,21 @@ pub struct Count {
     pub pods: u32,
     /// Those of them that are terminating.
     pub leaving: u32,
+    /// Those of them that are nominated: they are not there yet.
+    pub nominated: u32,
 }
 
 impl Count {
-    /// Returns the number of pods that are not terminating.
+    /// Returns the number of pods that are not terminating, the nominated ones included.
     #[must_use]
     pub const fn staying(self) -> u32 {
         self.pods.saturating_sub(self.leaving)
+    }
+
+    /// Returns this number without the nominated pods.
+    #[must_use]
+    pub const fn without_nominated(self) -> Self {
+        Self { pods: self.pods.saturating_sub(self.nominated), leaving: self.leaving, nominated: 0 }
     }
 }
 
@@ -35,7 +43,11 @@ impl OnNodes {
         };
         let Some((_, count)) = self.0.get_mut(at) else { return };
         let sum = |count: u32, by: u32| if more { count.saturating_add(by) } else { count.saturating_sub(by) };
-        *count = Count { pods: sum(count.pods, by.pods), leaving: sum(count.leaving, by.leaving) };
+        *count = Count {
+            pods: sum(count.pods, by.pods),
+            leaving: sum(count.leaving, by.leaving),
+            nominated: sum(count.nominated, by.nominated),
+        };
         if count.pods == 0 {
             self.0.remove(at);
         }

@@ -3,7 +3,7 @@
 //! Counts are kept for each node and not for each topology domain: which domains a node belongs to depends on the label that is asked for, and on
 //! what the asking pod counts ([`verdict`](super::verdict)). A pod that comes or goes changes the counts of the selectors that match it and nothing else.
 //!
-//! Pods of all schedulers count. A pod on a node that does not exist (any more) counts again when the node comes (back).
+//! Pods of all schedulers count. So do pods for which a node is *nominated*: a pod that comes must fit with and without them. A pod on a node that does not exist (any more) counts again when the node comes (back).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -76,7 +76,30 @@ struct Pod {
     /// Its PodGroup, if its pods are spread by default.
     group: Option<GroupKey>,
     leaving: bool,
-    node: Option<Arc<str>>,
+    place: Option<Place>,
+}
+
+/// Where a pod counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The node.
+    pub node: Arc<str>,
+    /// Whether the pod is not there yet, and the node is nominated for it.
+    pub is_nominated: bool,
+}
+
+impl Place {
+    /// The place of a pod that is on its node, or is being bound to it.
+    #[must_use]
+    pub fn on(node: &str) -> Self {
+        Self { node: Arc::from(node), is_nominated: false }
+    }
+
+    /// The place of a pod for which the node is nominated.
+    #[must_use]
+    pub fn nominated(node: &str) -> Self {
+        Self { node: Arc::from(node), is_nominated: true }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -104,7 +127,7 @@ impl PlacedPods {
                 self.devices.insert(name.clone());
             }
         }
-        let node = self.take(uid);
+        let place = self.take(uid);
         self.unlearn(uid);
         let set = self.selection.join_set(PodLabels { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() });
         let mut terms = Vec::new();
@@ -132,8 +155,9 @@ impl PlacedPods {
             wishes.push(wish);
         }
         let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
-        self.pods.insert(uid.clone(), Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, node: None });
-        node.into_iter().for_each(|node| self.put(uid, &node));
+        let known = Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, place: None };
+        self.pods.insert(uid.clone(), known);
+        place.into_iter().for_each(|place| self.put(uid, place));
         true
     }
 
@@ -170,31 +194,34 @@ impl PlacedPods {
     }
 
     /// Puts a known pod on the node. A pod is on one node at a time.
-    pub fn put(&mut self, uid: &Uid, node: &str) {
+    pub fn put(&mut self, uid: &Uid, mut place: Place) {
         self.take(uid);
-        let name: Arc<str> = self.nodes.get_key_value(node).map_or_else(|| Arc::from(node), |(name, _)| Arc::clone(name));
+        // One name is shared by all pods of a node.
+        if let Some((name, _)) = self.nodes.get_key_value(&place.node) {
+            place.node = Arc::clone(name);
+        }
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.node = Some(Arc::clone(&name));
-        let at = self.nodes.entry(name).or_default();
+        pod.place = Some(place.clone());
+        let at = self.nodes.entry(Arc::clone(&place.node)).or_default();
         at.pods.insert(uid.clone());
         if let Some(id) = at.id {
-            self.count(uid, id, true);
+            self.count(uid, id, place.is_nominated, true);
         }
     }
 
-    /// Takes the pod from its node. Returns the node; none where it has none.
-    pub fn take(&mut self, uid: &Uid) -> Option<Arc<str>> {
-        let name = self.pods.get_mut(uid)?.node.take()?;
-        let Some(at) = self.nodes.get_mut(&name) else { return Some(name) };
+    /// Takes the pod from its node. Returns its place; none where it has none.
+    pub fn take(&mut self, uid: &Uid) -> Option<Place> {
+        let place = self.pods.get_mut(uid)?.place.take()?;
+        let Some(at) = self.nodes.get_mut(&place.node) else { return Some(place) };
         at.pods.remove(uid);
         let id = at.id;
         if id.is_none() && at.pods.is_empty() {
-            self.nodes.remove(&name);
+            self.nodes.remove(&place.node);
         }
         if let Some(id) = id {
-            self.count(uid, id, false);
+            self.count(uid, id, place.is_nominated, false);
         }
-        Some(name)
+        Some(place)
     }
 
     /// Records the number of a node; none where the node is gone.
@@ -209,8 +236,9 @@ impl PlacedPods {
             return;
         }
         for uid in &pods {
-            before.into_iter().for_each(|id| self.count(uid, id, false));
-            id.into_iter().for_each(|id| self.count(uid, id, true));
+            let is_nominated = self.place_of(uid).is_some_and(|place| place.is_nominated);
+            before.into_iter().for_each(|id| self.count(uid, id, is_nominated, false));
+            id.into_iter().for_each(|id| self.count(uid, id, is_nominated, true));
         }
     }
 
@@ -272,9 +300,9 @@ impl PlacedPods {
         }
     }
 
-    fn count(&mut self, uid: &Uid, node: NodeId, more: bool) {
+    fn count(&mut self, uid: &Uid, node: NodeId, is_nominated: bool, more: bool) {
         let Some(pod) = self.pods.get(uid) else { return };
-        let count = Count { pods: 1, leaving: u32::from(pod.leaving) };
+        let count = Count { pods: 1, leaving: u32::from(pod.leaving), nominated: u32::from(is_nominated) };
         self.of_sets.entry(pod.set).or_default().add(node, count, more);
         for selector in self.selection.selectors_of(pod.set) {
             self.of_selectors.entry(selector).or_default().add(node, count, more);
@@ -329,10 +357,10 @@ impl PlacedPods {
         self.pods.get(uid).map(|pod| pod.set)
     }
 
-    /// Returns the node of a known pod; none where it has none.
+    /// Returns where a known pod counts; none where it has no node.
     #[must_use]
-    pub fn node_of(&self, uid: &Uid) -> Option<&Arc<str>> {
-        self.pods.get(uid)?.node.as_ref()
+    pub fn place_of(&self, uid: &Uid) -> Option<&Place> {
+        self.pods.get(uid)?.place.as_ref()
     }
 
     /// Returns the selectors that the pod is of interest to: those that match it, and those of its anti-affinity.

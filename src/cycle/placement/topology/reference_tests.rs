@@ -12,7 +12,7 @@ use crate::cycle::explain::Reason;
 use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::topology::class_terms::ClassTerms;
 use crate::cycle::placement::topology::domains::Domains;
-use crate::cycle::placement::topology::placed::PlacedPods;
+use crate::cycle::placement::topology::placed::{Place, PlacedPods};
 use crate::cycle::placement::topology::verdict::{Facts, Verdict};
 use crate::cycle::testing;
 use crate::cycle::testing::node;
@@ -30,6 +30,8 @@ struct TestPod {
     terms: PodTerms,
     leaving: bool,
     node: Option<u8>,
+    /// Whether the node is nominated for it.
+    nominated: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -110,11 +112,12 @@ fn terms() -> impl Strategy<Value = PodTerms> {
 }
 
 fn test_pod() -> impl Strategy<Value = TestPod> {
-    (0..NAMESPACES.len(), labels(), terms(), any::<bool>(), prop::option::of(0..NODES)).prop_map(
-        |(namespace, labels, mut terms, leaving, node)| {
+    (0..NAMESPACES.len(), labels(), terms(), any::<bool>(), prop::option::of(0..NODES), prop::bool::weighted(0.2)).prop_map(
+        |(namespace, labels, mut terms, leaving, node, nominated)| {
             // A spread constraint counts in the namespace of its pod.
             terms.spread.iter_mut().for_each(|spread| spread.pods.namespaces = [Arc::from(NAMESPACES[namespace])].into());
-            TestPod { namespace, labels, terms, leaving, node }
+            // A nomination ends when its pod terminates.
+            TestPod { namespace, labels, terms, leaving: leaving && !nominated, node, nominated }
         },
     )
 }
@@ -145,7 +148,7 @@ fn facts(uid: &Uid, pod: &TestPod) -> PodFacts {
 }
 
 /// The cluster as lists.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Lists {
     nodes: BTreeMap<u8, NodeFacts>,
     pods: BTreeMap<u8, TestPod>,
@@ -158,9 +161,16 @@ impl Lists {
         selector.matches(NAMESPACES[pod.namespace], self.namespaces.get(&pod.namespace).unwrap_or(&none), &pod.labels)
     }
 
-    /// The pods on nodes that exist, with these.
+    /// The pods on nodes that exist.
     fn placed(&self) -> impl Iterator<Item = (&TestPod, &NodeFacts)> {
         self.pods.values().filter_map(|pod| Some((pod, self.nodes.get(&pod.node?)?)))
+    }
+
+    /// The same cluster without the nominated pods.
+    fn without_nominated(&self) -> Self {
+        let mut other = self.clone();
+        other.pods.retain(|_, pod| !pod.nominated);
+        other
     }
 
     /// Why the node refuses the pod, by the texts of kube-scheduler's plugins.
@@ -239,7 +249,7 @@ impl Both {
             Step::Pod(at, pod) => {
                 self.placed.learn(&facts(&uid(at), &pod));
                 match pod.node {
-                    Some(node) => self.placed.put(&uid(at), &name(node)),
+                    Some(node) => self.placed.put(&uid(at), Place { node: name(node), is_nominated: pod.nominated }),
                     None => _ = self.placed.take(&uid(at)),
                 }
                 self.lists.pods.insert(at, pod);
@@ -250,9 +260,9 @@ impl Both {
             }
             Step::Moved(at, node) => {
                 let Some(pod) = self.lists.pods.get_mut(&at) else { return };
-                pod.node = node;
+                (pod.node, pod.nominated) = (node, false);
                 match node {
-                    Some(node) => self.placed.put(&uid(at), &name(node)),
+                    Some(node) => self.placed.put(&uid(at), Place { node: name(node), is_nominated: false }),
                     None => _ = self.placed.take(&uid(at)),
                 }
             }
@@ -288,6 +298,7 @@ impl Both {
         let terms = ClassTerms::join(&pod.terms, set, &mut self.placed);
         let facts = Facts { nodes: &self.nodes, placed: &self.placed, domains: &mut self.domains };
         let verdict = Verdict::of(&terms, &vec![None; terms.spread.len()], facts);
+        let without_nominated = self.lists.without_nominated();
         for facts in self.lists.nodes.values() {
             let id = self.nodes.id(&facts.name).unwrap();
             // Which of several pods that are there is named first is of no interest.
@@ -298,8 +309,14 @@ impl Both {
                 reason
             };
             let found = if verdict.has_port_taken(id) { Some(Reason::HostPorts) } else { verdict.refusal(id).cloned() };
-            let (found, wanted) = (found.map(plain), self.lists.refusal(pod, facts).map(plain));
-            prop_assert_eq!(found, wanted, "on {} for {:?}", facts.name, pod);
+            let (found, with) = (found.map(plain), self.lists.refusal(pod, facts).map(plain));
+            let without = without_nominated.refusal(pod, facts).map(plain);
+            if with == without {
+                prop_assert_eq!(found, with, "on {} for {:?}", facts.name, pod);
+            } else {
+                // The node must take the pod with and without the nominated pods. Which of them is named is of no interest.
+                prop_assert!(found.is_some(), "on {} for {:?}: {:?} and {:?}", facts.name, pod, with, without);
+            }
         }
         terms.leave(&mut self.placed);
         self.placed.forget(&uid);

@@ -39,7 +39,7 @@ pub(super) fn refuse(constraints: &[Spread], counting: &Counting, facts: &mut Fa
     }
 }
 
-/// Returns for each domain whether it may have one pod more.
+/// Returns for each domain whether it may have one pod more, with and without the nominated pods.
 fn open_domains(spread: &Spread, domains: &KeyDomains, counts: impl Fn(NodeId) -> bool, facts: &Facts<'_>) -> Vec<bool> {
     let mut exists = vec![false; domains.len()];
     for domain in facts.nodes.ids().filter(|node| counts(*node)).filter_map(|node| domains.get(node)) {
@@ -47,17 +47,26 @@ fn open_domains(spread: &Spread, domains: &KeyDomains, counts: impl Fn(NodeId) -
             *slot = true;
         }
     }
-    let mut pods = vec![0_u32; domains.len()];
+    let (mut with, mut without, mut is_nominated) = (vec![0_u32; domains.len()], vec![0_u32; domains.len()], false);
     if !spread.constraint.pods.labels.is_everything() {
         for (node, count) in facts.placed.matched(spread.selector).filter(|(node, _)| counts(*node)) {
-            if let Some(slot) = domains.get(node).and_then(|domain| pods.get_mut(domain)) {
-                *slot = slot.saturating_add(count.staying());
+            is_nominated |= count.nominated > 0;
+            for (pods, number) in [(&mut with, count.staying()), (&mut without, count.without_nominated().staying())] {
+                if let Some(slot) = domains.get(node).and_then(|domain| pods.get_mut(domain)) {
+                    *slot = slot.saturating_add(number);
+                }
             }
         }
     }
-    let existing = || exists.iter().zip(&pods).filter(|(exists, _)| **exists).map(|(_, pods)| *pods);
-    let enough = existing().count() >= spread.constraint.min_domains.max(1) as usize;
-    let least = if enough { existing().min().unwrap_or(0) } else { 0 };
-    let most = least.saturating_add(spread.constraint.max_skew);
-    pods.iter().map(|pods| pods.saturating_add(u32::from(spread.matches_itself)) <= most).collect()
+    let open = |pods: &[u32]| -> Vec<bool> {
+        let existing = || exists.iter().zip(pods).filter(|(exists, _)| **exists).map(|(_, pods)| *pods);
+        let enough = existing().count() >= spread.constraint.min_domains.max(1) as usize;
+        let least = if enough { existing().min().unwrap_or(0) } else { 0 };
+        let most = least.saturating_add(spread.constraint.max_skew);
+        pods.iter().map(|pods| pods.saturating_add(u32::from(spread.matches_itself)) <= most).collect()
+    };
+    if !is_nominated {
+        return open(&with);
+    }
+    open(&with).into_iter().zip(open(&without)).map(|(with, without)| with && without).collect()
 }

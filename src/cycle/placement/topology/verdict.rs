@@ -11,6 +11,7 @@ use crate::cycle::placement::nodes::{NodeId, Nodes};
 
 use super::class_terms::{Affinity, ClassTerms};
 use super::domains::{Domains, KeyDomains};
+use super::on_nodes::Count;
 use super::placed::{PlacedPods, TermId};
 use super::spread;
 
@@ -136,11 +137,19 @@ impl Verdict {
         }
     }
 
-    /// Every domain must have a pod that all terms select. Where no such pod is in any domain, a pod that is selected itself may be the first.
+    /// Every domain must have a pod that all terms select. Where no such pod is in any domain, a pod that is selected itself may be the first. Both must hold
+    /// with the nominated pods and without them, because they may never come.
     fn refuse_affinity(&mut self, affinity: &Affinity, facts: &mut Facts<'_>) {
+        self.refuse_affinity_with(affinity, |count| count.pods > 0, facts);
+        if facts.placed.matched(affinity.selector).any(|(_, count)| count.nominated > 0) {
+            self.refuse_affinity_with(affinity, |count| count.without_nominated().pods > 0, facts);
+        }
+    }
+
+    fn refuse_affinity_with(&mut self, affinity: &Affinity, counts: impl Fn(Count) -> bool, facts: &mut Facts<'_>) {
         let keys: Vec<Arc<KeyDomains>> = affinity.topology_keys.iter().map(|key| facts.domains.of(key, facts.nodes)).collect();
         let mut found: Vec<Vec<bool>> = keys.iter().map(|domains| vec![false; domains.len()]).collect();
-        for (node, _) in facts.placed.matched(affinity.selector) {
+        for (node, _) in facts.placed.matched(affinity.selector).filter(|(_, count)| counts(*count)) {
             for (domains, found) in keys.iter().zip(&mut found) {
                 if let Some(slot) = domains.get(node).and_then(|domain| found.get_mut(domain)) {
                     *slot = true;

@@ -111,8 +111,13 @@ pub(in crate::cycle) fn find(
     cache.share_out();
     let leaving = nominations.terminating_or_victims(cache);
     let barred = cache.barred_groups(preemptor.queue);
-    let Cache { accounting, nodes, on_nodes, classes, finder, pods, groups, priority_classes, sharing, .. } = cache;
-    let mut stage = Stage::new(State { accounting, nodes, placed: on_nodes, classes, finder, barred }, pods, policy, preemptor.last);
+    let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, groups, priority_classes, sharing, .. } = cache;
+    let mut stage = Stage::new(
+        State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others },
+        pods,
+        policy,
+        preemptor.last,
+    );
     let reserved = stage.accounting().quota().reservation_of(preemptor.reservation).is_some();
     leaving.iter().for_each(|uid| stage.set_aside(uid));
     nominations.kept_for(preemptor.group).iter().for_each(|place| stage.set_aside(&place.uid));

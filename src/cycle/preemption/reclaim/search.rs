@@ -39,8 +39,9 @@ impl<'s, 'w> Search<'s, 'w> {
 
     /// Runs the search. `without` is why the gang is not placed without any victim.
     pub(super) fn run(mut self, without: Refusal) -> Result<Preemption, NotPreempted> {
-        let all: BTreeSet<usize> = self.units.iter().flat_map(|unit| unit.pods.iter().copied()).collect();
-        if let Err(Some(refusal)) = self.try_with(&all) {
+        if let Err(Some(refusal)) = self.try_with(&self.all())
+            && !self.helps_to_keep_required()
+        {
             return Err(NotPreempted::Unplaceable(Box::new(refusal)));
         }
         let mut limits = BTreeSet::new();
@@ -53,6 +54,25 @@ impl<'s, 'w> Search<'s, 'w> {
                 Err(NotPreempted::NotEnough { limits, refusal: Box::new(last.unwrap_or(without)), every })
             }
         }
+    }
+
+    /// Returns the pods of all units.
+    fn all(&self) -> BTreeSet<usize> {
+        self.units.iter().flat_map(|unit| unit.pods.iter().copied()).collect()
+    }
+
+    /// Leaves out the units with a pod that the affinity of the gang selects, because the gang may have to be beside it. Returns whether the gang is placed
+    /// without all others.
+    fn helps_to_keep_required(&mut self) -> bool {
+        let required = self.stage.required_by(self.preemptor);
+        let is_required = |pod: &usize| {
+            self.victims.candidates.get(*pod).is_some_and(|pod| self.stage.interests(&pod.uid).iter().any(|by| required.contains(by)))
+        };
+        let before = self.units.len();
+        let kept: Vec<bool> = self.units.iter().map(|unit| !unit.pods.iter().any(is_required)).collect();
+        let mut kept = kept.into_iter();
+        self.units.retain(|_| kept.next().unwrap_or(false));
+        self.units.len() < before && self.try_with(&self.all()).is_ok()
     }
 
     pub(super) fn is_spent(&self) -> bool {

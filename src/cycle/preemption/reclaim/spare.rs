@@ -1,7 +1,8 @@
 //! Spares the victims that are not needed (R7).
 //!
 //! The most expensive units are checked first. Of a gang that is evicted whole, the members beyond its minimum may be enough. After one
-//! check of each unit, no part of the remaining victims would be enough: a unit that is needed in a larger set is needed in a smaller one.
+//! check of each unit, no part of the remaining victims would be enough: a unit that is needed in a larger set is needed in a smaller one. For affinity
+//! and spread that does not hold, so there the units are checked again until none is spared.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +22,15 @@ impl Search<'_, '_> {
         if self.victims.chosen().len() > MANY {
             self.spare_elsewhere(&mut places);
         }
-        for at in (0..self.units.len()).rev() {
-            self.spare_unit(at, &mut places);
+        loop {
+            let before = self.victims.chosen().len();
+            for at in (0..self.units.len()).rev() {
+                self.spare_unit(at, &mut places);
+            }
+            // A pod that stays may make another one needless, where the gang requires it beside it or counts it in a spread.
+            if self.victims.chosen().len() == before || !self.stage.others_matter_to(self.preemptor) {
+                break;
+            }
         }
         self.preemption(places)
     }

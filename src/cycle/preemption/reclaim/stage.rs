@@ -11,8 +11,9 @@ use crate::by_key::ByKey;
 use crate::cycle::cache::{Member, to_place};
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
-use crate::cycle::placement::class::{ClassId, Classes};
+use crate::cycle::placement::class::{Class, ClassId, Classes};
 use crate::cycle::placement::placer::{Attempt, Placer, State};
+use crate::cycle::placement::topology::selection::SelectorId;
 use crate::resources::Resources;
 
 use super::{MOST_PLACINGS, Preemptor};
@@ -56,6 +57,27 @@ impl<'w> Stage<'w> {
     /// Whether the pod has an anti-affinity term that keeps other pods away.
     pub(super) fn keeps_away(&self, uid: &Uid) -> bool {
         self.placer.keeps_others_away(uid)
+    }
+
+    /// Returns the selectors of the pods that the members require beside them.
+    pub(super) fn required_by(&self, preemptor: &Preemptor<'_>) -> BTreeSet<SelectorId> {
+        self.classes_of(preemptor).filter_map(|class| class.terms.affinity.as_ref()).map(|affinity| affinity.selector).collect()
+    }
+
+    /// Returns whether other pods matter to the members beyond what they use.
+    pub(super) fn others_matter_to(&self, preemptor: &Preemptor<'_>) -> bool {
+        self.classes_of(preemptor).any(|class| class.terms.counted().next().is_some())
+    }
+
+    fn classes_of(&self, preemptor: &Preemptor<'_>) -> impl Iterator<Item = &'w Arc<Class>> {
+        let ids: BTreeSet<ClassId> = preemptor.members.iter().filter_map(|uid| self.pods.get(uid)?.class).collect();
+        let classes = self.classes;
+        ids.into_iter().filter_map(|id| classes.get(id))
+    }
+
+    /// Returns the selectors that match the pod, and those of its anti-affinity.
+    pub(super) fn interests(&self, uid: &Uid) -> Vec<SelectorId> {
+        self.placer.interests(uid)
     }
 
     /// Whether the tries of this call are used up.

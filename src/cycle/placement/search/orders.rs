@@ -1,45 +1,28 @@
-//! In which orders are the members of a gang tried?
+//! In which other orders are the members of a gang tried?
 //!
-//! Members go to nodes one after another, each to the node that is best for it, so an early member may take the only place of a later one. Where the
-//! members are not placed in their own order, a few other orders are tried, and each of them once more with the fullest node as the best:
+//! Members go to nodes one after another, each to the node that is best for it, so an early member may take the only place of a later one. Each of these
+//! orders is tried, and then once more with the fullest node as the best:
 //!
 //! 1. the members that the fewest nodes take come first, of these the largest: one with a node selector before one that any node takes, one with eight
 //!    devices before one with one;
 //! 2. the smallest come first, where not every member is needed.
-//!
-//! For members that are all alike and that no other pod matters to, the order changes nothing: where they are not placed in one order, they are in none.
-//! This is no complete search: docs/scheduling.md shows a gang that it misses.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::cycle::placement::Strategy;
+use crate::cycle::placement::class::ClassId;
+use crate::cycle::placement::placer::Pod;
 use crate::resources::{Amount, ResourceName};
-
-use super::class::{ClassId, Classes};
-use super::placer::Pod;
 
 /// The most classes for which it is counted how many nodes take them. With more, only the sizes order the members.
 pub(super) const MOST_CLASSES: usize = 16;
-
-/// The most topology domains in which a gang is tried.
-pub(super) const MOST_DOMAINS: usize = 16;
 
 /// One way to try a gang: its members in an order, and which node is the best.
 #[derive(Debug)]
 pub(super) struct Order<'a> {
     pub(super) pods: Vec<Pod<'a>>,
     pub(super) strategy: Strategy,
-}
-
-/// Returns whether another order may place these members where their own order did not.
-pub(super) fn may_help(pods: &[Pod<'_>], classes: &Classes) -> bool {
-    let Some(first) = pods.first().map(|pod| pod.class) else { return false };
-    let has_terms = |id: ClassId| classes.get(id).is_some_and(|class| !class.terms.is_empty());
-    // A pod with a given node goes there in any order.
-    pods.len() > 1
-        && pods.iter().all(|pod| pod.node.is_none())
-        && (pods.iter().any(|pod| pod.class != first) || first.is_some_and(has_terms))
 }
 
 /// Returns the other orders. The first `first` members stay the first ones, because no other member replaces them. `takers` says how many nodes take a
@@ -75,7 +58,7 @@ fn sorted<'a, K: Ord>(pods: &[Pod<'a>], first: usize, key: impl Fn(&Pod<'_>) -> 
 }
 
 /// The request of a pod, devices before other resources, so that of two pods the one with more devices is the larger.
-fn size(pod: &Pod<'_>) -> Vec<(Reverse<bool>, Amount, ResourceName)> {
+pub(super) fn size(pod: &Pod<'_>) -> Vec<(Reverse<bool>, Amount, ResourceName)> {
     let mut size: Vec<_> = pod.facts.request.iter().map(|(name, amount)| (Reverse(!name.contains('/')), amount, name.clone())).collect();
     size.sort_by(|one, other| other.cmp(one));
     size

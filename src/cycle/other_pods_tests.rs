@@ -1,0 +1,199 @@
+//! What other pods mean to a preemption: ports, affinity, anti-affinity and spread.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::state::SchedulingState;
+use super::testing::worlds::{self, HOST, Pods, ZONE, app, before, check, exists, members, term, zoned};
+use super::testing::{PEACEFUL, POLICY, group, keeps_away, pod, running};
+use super::tests::{bound, empty_state, message};
+use super::*;
+use crate::api::pod_terms::{HostPort, PodTerms, SpreadConstraint};
+use crate::api::{GroupKey, PodFacts};
+
+pub(super) fn key(name: &str) -> GroupKey {
+    GroupKey::new("ns", name)
+}
+
+fn port() -> HostPort {
+    HostPort { port: 80, protocol: "TCP".into(), address: None }
+}
+
+pub(super) fn with_port() -> Arc<PodTerms> {
+    Arc::new(PodTerms { host_ports: [port()].into(), ..PodTerms::default() })
+}
+
+pub(super) fn beside(of: &str, key: &str) -> Arc<PodTerms> {
+    Arc::new(PodTerms { affinity: vec![term(of, key)], ..PodTerms::default() })
+}
+
+pub(super) fn spread(of: &str) -> Arc<PodTerms> {
+    let (pods, topology_key) = (app(of), ZONE.into());
+    let spread = SpreadConstraint { pods, topology_key, max_skew: 1, min_domains: 1, honors_node_affinity: true, honors_taints: false };
+    Arc::new(PodTerms { spread: vec![spread], ..PodTerms::default() })
+}
+
+pub(super) fn of(name: &str, label: &str, cpu: i64, terms: &Arc<PodTerms>) -> PodFacts {
+    let mut facts = pod("ns", name, name, &[("cpu", cpu)]);
+    facts.labels.insert("app".into(), label.into());
+    facts.terms = Arc::clone(terms);
+    facts
+}
+
+pub(super) fn runs(state: &mut SchedulingState, priority: i32, facts: PodFacts, node: &str) {
+    state.apply_group(group("ns", &facts.group.name, 1, "default"));
+    state.apply_pod(PodFacts { priority, ..running(facts, node) });
+}
+
+pub(super) fn foreign(facts: PodFacts) -> PodFacts {
+    PodFacts { scheduler: "other".into(), names_group: false, ..facts }
+}
+
+/// Of the pod `g` of priority 10: the bound pods, and the victims.
+pub(super) fn asks(state: &mut SchedulingState, facts: PodFacts) -> (usize, Vec<String>) {
+    state.apply_group(group("ns", "g", 1, "default"));
+    state.apply_pod(PodFacts { group: key("g"), priority: 10, ..facts });
+    let plan = run(state, &POLICY, Duration::ZERO);
+    let mut victims: Vec<String> =
+        plan.evictions.iter().flat_map(|eviction| &eviction.victims).map(|victim| victim.name.to_string()).collect();
+    victims.sort();
+    (plan.binds.len(), victims)
+}
+
+/// The pod is bound when these are gone.
+fn is_bound_without(state: &mut SchedulingState, victims: &[String]) {
+    victims.iter().for_each(|name| state.delete_pod(&format!("ns/{name}").as_str().into()));
+    assert_eq!(bound(&run(state, &POLICY, Duration::ZERO)).len(), 1, "{}", message(state, "g"));
+}
+
+pub(super) fn none() -> Arc<PodTerms> {
+    Arc::default()
+}
+
+/// Zone `a` with `n0`, zone `b` with `n1`.
+fn two_zones() -> SchedulingState {
+    let mut state = empty_state();
+    [zoned("n0", "a", 8), zoned("n1", "b", 8)].into_iter().for_each(|node| state.apply_node(node));
+    state
+}
+
+#[test]
+fn a_pod_is_preempted_for_its_host_port() {
+    let mut state = two_zones();
+    runs(&mut state, 0, of("bystander", "x", 1, &none()), "n0");
+    runs(&mut state, 1, of("has-port", "x", 1, &with_port()), "n0");
+    runs(&mut state, 20, of("too-high", "x", 1, &with_port()), "n1");
+    let (_, victims) = asks(&mut state, of("g-0", "g", 1, &with_port()));
+    assert_eq!(victims, ["has-port"], "{}", message(&state, "g"));
+    is_bound_without(&mut state, &victims);
+}
+
+#[test]
+fn pods_are_preempted_that_skew_the_spread() {
+    let mut state = two_zones();
+    runs(&mut state, 0, of("bystander", "y", 1, &none()), "n0");
+    runs(&mut state, 1, of("x0", "x", 1, &none()), "n0");
+    runs(&mut state, 1, of("x1", "x", 1, &none()), "n0");
+    state.apply_pod(foreign(running(of("full", "y", 8, &none()), "n1")));
+    let (_, victims) = asks(&mut state, of("g-0", "x", 1, &spread("x")));
+    assert_eq!(victims, ["x0", "x1"], "{}", message(&state, "g"));
+    is_bound_without(&mut state, &victims);
+    // Pods of others skew it alone.
+    let mut state = two_zones();
+    runs(&mut state, 1, of("x0", "x", 1, &none()), "n0");
+    state.apply_pod(foreign(running(of("skews", "x", 1, &none()), "n0")));
+    state.apply_pod(foreign(running(of("full", "y", 8, &none()), "n1")));
+    assert_eq!(asks(&mut state, of("g-0", "x", 1, &spread("x"))), (0, vec![]));
+}
+
+#[test]
+fn a_pod_is_preempted_that_keeps_others_away_or_must_be_kept_away_from() {
+    let away = keeps_away("ns", ("app", "db"), ZONE);
+    for (theirs, ours) in
+        [(of("in-the-way", "db", 1, &none()), of("g-0", "g", 1, &away)), (of("in-the-way", "x", 1, &away), of("g-0", "db", 1, &none()))]
+    {
+        let mut state = two_zones();
+        state.apply_node(zoned("n2", "a", 8));
+        runs(&mut state, 0, of("bystander", "x", 1, &none()), "n0");
+        // It is on another node of the zone.
+        runs(&mut state, 1, theirs, "n2");
+        state.apply_pod(foreign(running(of("full", "y", 8, &none()), "n1")));
+        let (_, victims) = asks(&mut state, ours);
+        assert_eq!(victims, ["in-the-way"], "{}", message(&state, "g"));
+        is_bound_without(&mut state, &victims);
+    }
+}
+
+#[test]
+fn a_pod_that_must_be_beside_the_gang_is_not_preempted_for_it() {
+    let mut state = empty_state();
+    state.apply_node(zoned("n0", "a", 4));
+    runs(&mut state, 0, of("required", "db", 2, &none()), "n0");
+    runs(&mut state, 5, of("bystander", "x", 2, &none()), "n0");
+    let (_, victims) = asks(&mut state, of("g-0", "g", 2, &beside("db", HOST)));
+    assert_eq!(victims, ["bystander"], "{}", message(&state, "g"));
+    is_bound_without(&mut state, &victims);
+    // Where only the required pod could make room, none is preempted.
+    let mut state = empty_state();
+    state.apply_node(zoned("n0", "a", 4));
+    runs(&mut state, 0, of("required", "db", 4, &none()), "n0");
+    assert_eq!(asks(&mut state, of("g-0", "g", 2, &beside("db", HOST))), (0, vec![]));
+    // Nor where the required pod is nowhere.
+    let mut state = empty_state();
+    state.apply_node(zoned("n0", "a", 4));
+    runs(&mut state, 0, of("runs", "x", 4, &none()), "n0");
+    assert_eq!(asks(&mut state, of("g-0", "g", 2, &beside("db", HOST))), (0, vec![]));
+}
+
+/// Our pods of a lower priority, of these kinds, on these nodes.
+fn victims() -> impl Strategy<Value = Vec<(u8, u8)>> {
+    prop::collection::vec((0..3_u8, 0..4_u8), 0..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(1_000) })]
+    #[test]
+    fn pods_are_preempted_for_a_gang_if_that_helps_and_never_for_nothing(world in worlds::world(), victims in victims()) {
+        let mut state = worlds::state(&world);
+        let mut pods: Vec<(String, (usize, u8))> = Vec::new();
+        for (at, (of, node)) in victims.iter().enumerate().filter(|(_, (_, node))| usize::from(*node) < world.0.len()) {
+            let facts = worlds::facts(&world.1, *of, &format!("v-{at}"));
+            state.apply_group(group("ns", &format!("v{at}"), 1, "default"));
+            state.apply_pod(PodFacts { priority: -1, group: key(&format!("v{at}")), ..running(facts, &format!("n{node}")) });
+            pods.push((format!("v-{at}"), (usize::from(*node), *of)));
+        }
+        let with = |stays: &dyn Fn(&str) -> bool| {
+            let mut all: Pods = before(&world);
+            pods.iter().filter(|(name, _)| stays(name)).for_each(|(_, place)| *all.entry(*place).or_default() += 1);
+            all
+        };
+        let could = |stays: &dyn Fn(&str) -> bool| exists(&world, &mut with(stays), members(&world), world.3, &mut BTreeSet::new());
+        let plan = run(&mut state, &POLICY, Duration::ZERO);
+        let gone: BTreeSet<String> = plan.evictions.iter().flat_map(|eviction| &eviction.victims).map(|victim| victim.name.to_string()).collect();
+        let needed = world.3 as usize;
+        prop_assert_eq!(plan.binds.len() >= needed, could(&|_| true), "{}", message(&state, "g"));
+        // More victims may be worse where the gang requires some of them beside it, or counts them; and not every choice of members is tried.
+        let more_is_better = world.1.iter().all(|kind| kind.beside.is_none() && !kind.is_spread);
+        if plan.binds.len() < needed && gone.is_empty() && more_is_better && needed == world.2.len() {
+            for some in 0..1_u32 << pods.len() {
+                let stays = |name: &str| pods.iter().position(|(known, _)| known == name).is_none_or(|at| some >> at & 1 == 0);
+                prop_assert!(!could(&stays), "without {some:b}: {}", message(&state, "g"));
+            }
+        }
+        if plan.binds.len() >= needed {
+            prop_assert!(gone.is_empty() || plan.binds.len() < world.2.len());
+            return check(&world, with(&|_| true), &plan.binds);
+        }
+        // Each of them is needed. Where other members may do, these may need more victims than others would.
+        for name in gone.iter().filter(|_| needed == world.2.len()) {
+            prop_assert!(!could(&|other| other == name || !gone.contains(other)), "{name} of {gone:?}");
+        }
+        if !gone.is_empty() {
+            gone.iter().for_each(|name| state.delete_pod(&format!("ns/{name}").as_str().into()));
+            let plan = run(&mut state, &PEACEFUL, Duration::ZERO);
+            prop_assert!(plan.binds.len() >= needed, "{}", message(&state, "g"));
+            check(&world, with(&|name| !gone.contains(name)), &plan.binds)?;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Whatever can be placed is placed: the search against every choice of nodes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::by_kind::MOST_MEMBERS;
+use crate::api::PodFacts;
+use crate::api::pod_terms::PodTerms;
+use crate::cycle::run;
+use crate::cycle::testing::worlds::{ZONE, before, check, exists, members, state, term, world, zoned};
+use crate::cycle::testing::{PEACEFUL, POLICY, group, pod, running};
+use crate::cycle::tests::{empty_state, message};
+
+/// Runs a cycle with nodes of these free cpu and a gang of members that ask for these cpu, all of them needed or `needed`.
+fn placed(free: &[i64], members: &[i64], needed: Option<u32>) -> usize {
+    let mut state = empty_state();
+    free.iter().enumerate().for_each(|(at, cpu)| state.apply_node(zoned(&format!("n{at}"), "a", *cpu)));
+    state.apply_group(group("ns", "g", needed.unwrap_or(u32::try_from(members.len()).unwrap()), "default"));
+    members.iter().enumerate().for_each(|(at, cpu)| state.apply_pod(pod("ns", &format!("g-{at:03}"), "g", &[("cpu", *cpu)])));
+    run(&mut state, &PEACEFUL, Duration::ZERO).binds.len()
+}
+
+#[test]
+fn what_no_order_places_is_placed() {
+    assert_eq!(placed(&[6, 4], &[3, 3, 2, 2], None), 4);
+    assert_eq!(placed(&[8, 6], &[4, 4, 3, 3], None), 4);
+    assert_eq!(placed(&[8, 5], &[4, 4, 3, 2], None), 4);
+    assert_eq!(placed(&[8, 6], &[5, 3, 2, 2, 2], None), 5);
+    assert_eq!(placed(&[6, 4, 0], &[3, 2, 3, 2, 9], Some(4)), 4);
+    // And what does not fit is not.
+    assert_eq!(placed(&[5, 5], &[4, 4, 2], None), 0);
+}
+
+/// docs/scheduling.md shows it.
+#[test]
+fn a_gang_beyond_the_bound_is_missed() {
+    let pairs = MOST_MEMBERS / 4;
+    let gang = |pairs: usize| placed(&[6, 4].repeat(pairs), &[3, 3, 2, 2].repeat(pairs), None);
+    assert_eq!((gang(pairs), gang(pairs + 1)), (MOST_MEMBERS, 0));
+}
+
+#[test]
+fn members_that_are_alike_but_for_labels_that_another_member_asks_for_are_told_apart() {
+    let mut state = empty_state();
+    // The member `b` asks for `x` in its zone, where only one of the other two fits beside it.
+    [zoned("n0", "a", 2), zoned("n1", "b", 4)].into_iter().for_each(|node| state.apply_node(node));
+    state.apply_group(group("ns", "g", 3, "default"));
+    for (name, label) in [("g-0", "y"), ("g-1", "x")] {
+        let mut facts = pod("ns", name, "g", &[("cpu", 2)]);
+        facts.labels.insert("app".into(), label.into());
+        state.apply_pod(facts);
+    }
+    let mut facts = pod("ns", "g-2", "g", &[("cpu", 2)]);
+    facts.constraints.node_selector.insert(ZONE.into(), "b".into());
+    facts.terms = Arc::new(PodTerms { affinity: vec![term("x", ZONE)], ..PodTerms::default() });
+    state.apply_pod(facts);
+    let plan = run(&mut state, &PEACEFUL, Duration::ZERO);
+    assert_eq!(plan.binds.len(), 3, "{}", message(&state, "g"));
+    assert!(plan.binds.iter().any(|bind| &*bind.name == "g-1" && &*bind.node == "n1"));
+}
+
+#[test]
+fn no_pod_is_preempted_for_a_gang_that_fits_in_another_way() {
+    let mut state = empty_state();
+    [zoned("n0", "a", 9), zoned("n1", "a", 4)].into_iter().for_each(|node| state.apply_node(node));
+    state.apply_group(group("ns", "runs", 1, "default"));
+    state.apply_pod(PodFacts { priority: -5, ..running(pod("ns", "runs-0", "runs", &[("cpu", 3)]), "n0") });
+    state.apply_group(group("ns", "g", 4, "default"));
+    [3, 3, 2, 2].iter().enumerate().for_each(|(at, cpu)| state.apply_pod(pod("ns", &format!("g-{at}"), "g", &[("cpu", *cpu)])));
+    let plan = run(&mut state, &POLICY, Duration::ZERO);
+    assert_eq!((plan.binds.len(), plan.evictions.len()), (4, 0), "{}", message(&state, "g"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(1_500) })]
+    #[test]
+    fn a_gang_is_placed_if_and_only_if_there_are_nodes_for_it(world in world()) {
+        let mut state = state(&world);
+        let plan = run(&mut state, &PEACEFUL, Duration::ZERO);
+        let found = plan.binds.len() >= world.3 as usize;
+        let exists = exists(&world, &mut before(&world), members(&world), world.3, &mut BTreeSet::new());
+        prop_assert_eq!(found, exists, "{}", message(&state, "g"));
+        check(&world, before(&world), &plan.binds)?;
+    }
+}
