@@ -1,6 +1,6 @@
 //! The node table and the shortlists have the same results as a check of every node, after random changes and for random requests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -8,16 +8,19 @@ use proptest::prelude::*;
 use crate::accounting::Ledger;
 use crate::api::node::Taint;
 use crate::api::pod::Toleration;
+use crate::api::pod_terms::PodTerms;
 use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::filter::Query;
 use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, fitting_of_each, tally_of_each};
 use crate::cycle::placement::node_table::NodeTable;
-use crate::cycle::placement::nodes::Nodes;
+use crate::cycle::placement::nodes::{NodeId, Nodes};
+use crate::cycle::placement::score::Score;
 use crate::cycle::placement::snapshot::Snapshot;
 use crate::cycle::placement::topology::placed::PlacedPods;
 use crate::cycle::placement::topology::verdict::Verdict;
+use crate::cycle::placement::weigh::ZONE;
 use crate::cycle::testing::{node, pod};
 use crate::resources::{Amount, Resources};
 
@@ -68,6 +71,7 @@ fn facts(n: u8, cpu: i64, gpus: i64, zone: bool, odd: u8) -> NodeFacts {
         .with("x.y/gpu", Amount::from_units(gpus))
         .with("x.y/nic", Amount::from_units(i64::from(odd == 3)));
     facts.labels.insert("zone".into(), if zone { "a" } else { "b" }.into());
+    facts.labels.insert(ZONE.into(), if zone { "a" } else { "b" }.into());
     facts.unschedulable = odd == 1;
     facts.taints.extend((odd == 2).then(|| Taint { key: "k".into(), value: None, effect: "NoSchedule".into() }));
     facts.soft_taints.extend((odd == 4).then(|| Taint { key: "k".into(), value: None, effect: "PreferNoSchedule".into() }));
@@ -89,6 +93,24 @@ fn asks(cpu: i64, gpus: i64, further: u8, zone: bool, bears: bool) -> PodFacts {
     asks
 }
 
+/// A pod that is spread by default with all others of these.
+fn replica(p: u8) -> PodFacts {
+    let mut replica = pod("ns", &p.to_string(), "replicas", &[]);
+    replica.terms = Arc::new(PodTerms { spreads_by_default: true, ..PodTerms::default() });
+    replica
+}
+
+/// The node for one replica more among the best nodes, by the replicas on each node.
+fn for_replica(every: &[(Score, NodeId)], last: &BTreeSet<NodeId>, nodes: &Nodes, on: &BTreeMap<u8, u8>) -> Option<NodeId> {
+    let zone = |id: NodeId| nodes.get(id).and_then(|facts| facts.labels.get(ZONE)).cloned();
+    let pods = |(score, id): &&(Score, NodeId)| {
+        let at = || on.values().filter_map(|n| nodes.id(&format!("n{n}")));
+        let in_zone = at().filter(|other| zone(*other) == zone(*id)).count();
+        (score.figures().0, at().filter(|other| other == id).count(), if zone(*id).is_some() { in_zone } else { 0 })
+    };
+    every.iter().take(32).filter(|(_, id)| !last.contains(id)).min_by_key(pods).map(|(_, id)| *id)
+}
+
 proptest! {
     #![proptest_config(crate::random_tests::config(512))]
 
@@ -98,6 +120,9 @@ proptest! {
             (Nodes::default(), Ledger::new(), PlacedPods::default(), Classes::default());
         // Of one the shortlists are as long as there are nodes or not, of one there are none.
         let mut finders = [1, 2, 3, 1_000].map(|users| (users, NodeFinder::default()));
+        // The node of each replica.
+        let mut on: BTreeMap<u8, u8> = BTreeMap::new();
+        let replicas = replica(0).group;
         let strategy = [NodeStrategy::Auto, NodeStrategy::Spread, NodeStrategy::Pack][usize::from(strategy)];
         let all = (0..7_u8).map(|n| Step::Node(n, 20 + i64::from(n), 0, true, 0));
         for step in all.chain(steps) {
@@ -105,9 +130,12 @@ proptest! {
                 Step::Node(n, cpu, gpus, zone, odd) => {
                     let facts = facts(n, cpu, gpus, zone, odd);
                     ledger.node_upsert(&facts.name, facts.allocatable.clone());
+                    let name = Arc::clone(&facts.name);
                     nodes.upsert(facts);
+                    placed.set_node(&name, nodes.id(&name));
                 }
                 Step::Gone(n) => {
+                    placed.set_node(&Arc::from(format!("n{n}")), None);
                     ledger.node_delete(&format!("n{n}"));
                     nodes.remove(&format!("n{n}"));
                 }
@@ -119,8 +147,13 @@ proptest! {
                     let used = Resources::new().with("cpu", thirds(cpu)).with("x.y/gpu", Amount::from_units(gpus)).with("pods", Amount::from_units(1));
                     ledger.charge(&uid, Some(&format!("n{n}")), used, false);
                     nodes.touch_name(&format!("n{n}"));
+                    placed.learn(&replica(p));
+                    placed.put(&replica(p).uid, &format!("n{n}"));
+                    on.insert(p, n);
                 }
                 Step::Released(p) => {
+                    placed.forget(&replica(p).uid);
+                    on.remove(&p);
                     let uid = Uid::from(p.to_string());
                     if let Some(old) = ledger.charge_of(&uid).and_then(|(node, _)| node.map(str::to_owned)) {
                         ledger.release(&uid);
@@ -141,7 +174,11 @@ proptest! {
                     let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
                     for (users, finder) in &mut finders {
                         let asks = Asks { id, class, users: *users, group: None, only: None };
-                        prop_assert_eq!(finder.best(asks, &last, snapshot), truth.clone(), "{} users", users);
+                        prop_assert_eq!(finder.best(asks.clone(), &last, snapshot), truth.clone(), "{} users", users);
+                        let of_replica = for_replica(&every, &last, &nodes, &on).map_or_else(|| truth.clone(), Ok);
+                        let of_replica = if on.values().any(|n| nodes.id(&format!("n{n}")).is_some()) { of_replica } else { truth.clone() };
+                        let asks = Asks { group: Some(&replicas), ..asks };
+                        prop_assert_eq!(finder.best(asks, &last, snapshot), of_replica, "a replica, {} users", users);
                     }
                     let mut table = NodeTable::default();
                     if table.prepare(&class.request, snapshot) {
