@@ -133,6 +133,12 @@ impl PodTerms {
         self.affinity.is_empty() && self.anti_affinity.is_empty() && self.spread.is_empty() && self.host_ports.is_empty()
     }
 
+    /// Returns whether the labels of namespaces matter to a term.
+    #[must_use]
+    pub fn reads_namespace_labels(&self) -> bool {
+        self.affinity.iter().chain(&self.anti_affinity).any(|term| term.pods.reads_namespace_labels())
+    }
+
     /// Reads the terms of a pod in this namespace with these labels. What cannot be read becomes a fault.
     #[must_use]
     pub fn of(spec: &PodSpec, namespace: &str, labels: &BTreeMap<String, String>, faults: &mut Vec<Fault>) -> Self {

@@ -1,6 +1,7 @@
 //! Why is a PodGroup or a pod not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`).
 //!
-//! The counts are exact: every node is checked, and each is counted once, under the first predicate that refuses it.
+//! The counts are exact: every node is checked, and counted under the first predicate that refuses it; one that lacks resources under each of them, as in
+//! kube-scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl Tally {
         listed
     }
 
-    /// The reason of most nodes, which begins the text. None where there are no nodes.
+    /// The reason of most nodes. None where there are no nodes.
     #[must_use]
     pub fn first(&self) -> Option<&Reason> {
         self.listed().first().map(|(reason, _)| *reason)

@@ -60,6 +60,28 @@ fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
 }
 
 #[test]
+fn a_node_is_counted_under_every_resource_that_it_lacks() {
+    let mut state = empty_state();
+    state.apply_node(node("n1", &[("cpu", 1), ("memory", 1)]));
+    state.apply_node(node("n2", &[("cpu", 1), ("memory", 8)]));
+    gang(&mut state, "g", 1, "default", 1, &[("cpu", 2), ("memory", 4)]);
+    assert!(cycle(&mut state).binds.is_empty());
+    let counts = "1 Insufficient memory (requested 4, most free 1), 2 Insufficient cpu (requested 2, most free 1)";
+    assert_eq!(message(&state, "g"), format!("0/2 nodes are available: {counts}"));
+    // A node with a taint is asked every predicate, one without none but the amounts.
+    let mut tainted = node("n1", &[("cpu", 1), ("memory", 1)]);
+    tainted.taints.push(crate::api::node::Taint { key: "k".into(), value: None, effect: "NoSchedule".into() });
+    state.apply_node(tainted);
+    let mut tolerant = pod("ns", "t-0", "t", &[("cpu", 2), ("memory", 4)]);
+    tolerant.constraints.tolerations =
+        vec![crate::api::pod::Toleration { operator: Some("Exists".into()), ..crate::api::pod::Toleration::default() }];
+    state.apply_group(group("ns", "t", 1, "default"));
+    state.apply_pod(tolerant);
+    assert!(cycle(&mut state).binds.is_empty());
+    assert_eq!(message(&state, "t"), format!("0/2 nodes are available: {counts}"));
+}
+
+#[test]
 fn members_that_run_count_and_failed_ones_do_not() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 8)]));

@@ -8,6 +8,7 @@ use futures::join;
 use serde_json::Value;
 
 use crate::api::names::{CONTROLLER, SCHEDULER};
+use crate::api::workload::{Namespace, NamespaceLabels};
 use crate::api::{GroupFacts, Node, NodeFacts, Pod, PodFacts, PodGroup, Queue, QueueFacts};
 use crate::resources::Resources;
 use crate::runtime::call::call;
@@ -99,7 +100,9 @@ impl Shell {
             join!(self.queues(), self.node_facts(), self.pods(), self.events(&found.uids), self.ask("queues"));
         let (answers, of_answers) = answer;
         let (pods, all_pods, of_pods) = pods;
-        for more in [queues.1, nodes.1, of_pods, events.1, of_answers] {
+        let selects = |pod: &PodFacts| pod.terms.reads_namespace_labels();
+        let namespaces = if pods.iter().flatten().any(selects) { self.namespaces().await } else { (Some(Vec::new()), Vec::new()) };
+        for more in [queues.1, nodes.1, of_pods, namespaces.1, events.1, of_answers] {
             gaps.extend(more);
         }
         let facts = why::Facts {
@@ -110,6 +113,7 @@ impl Shell {
             pods,
             all_pods,
             nodes: nodes.0,
+            namespaces: namespaces.0,
             queues: queues.0.map(|queues| Queues::new(queues, answers.queues)),
             events: events.0,
             gaps,
@@ -210,6 +214,12 @@ impl Shell {
     async fn node_facts(&self) -> (Option<Vec<NodeFacts>>, Vec<Gap>) {
         let mut gaps = Vec::new();
         (self.fetch.all("nodes", "/api/v1/nodes", "", &mut gaps, NodeFacts::of as fn(&Node) -> _).await, gaps)
+    }
+
+    async fn namespaces(&self) -> (Option<Vec<NamespaceLabels>>, Vec<Gap>) {
+        let mut gaps = Vec::new();
+        let of: fn(&Namespace) -> NamespaceLabels = NamespaceLabels::of;
+        (self.fetch.all("namespaces", "/api/v1/namespaces", "", &mut gaps, of).await, gaps)
     }
 
     /// Returns the pods of the cluster, or those of the namespace where only these may be listed; the second value says which.

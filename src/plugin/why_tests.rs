@@ -39,6 +39,7 @@ fn facts(group: GroupFacts, pods: Vec<PodFacts>, nodes: Vec<NodeFacts>, queues: 
         pods: Some(pods),
         all_pods: true,
         nodes: Some(nodes),
+        namespaces: Some(Vec::new()),
         queues: Some(Queues::new(queues, None)),
         events: Vec::new(),
         gaps: Vec::new(),

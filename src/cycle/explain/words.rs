@@ -35,9 +35,15 @@ impl fmt::Display for Reason {
                 write!(f, "node(s) didn't satisfy existing pods anti-affinity rules (topology key {topology_key})")
             }
             Self::NodeGroup { group } => write!(f, "node(s) were reserved for the node group {group} of other queues"),
+            Self::Lacks(name) if is_pods(name) => f.write_str("Too many pods"),
             Self::Lacks(name) => write!(f, "Insufficient {name}"),
         }
     }
+}
+
+/// Whether the node has as many pods as it takes, for which kube-scheduler has words of its own.
+fn is_pods(name: &ResourceName) -> bool {
+    name.as_str() == "pods"
 }
 
 /// A taint as kubectl writes it: `key=value:effect`.
@@ -49,7 +55,7 @@ pub(super) fn taint(taint: &Taint) -> String {
 /// How many reasons of nodes a message names: those of most nodes first. A message has an end.
 const REASONS: usize = 10;
 
-/// As kube-scheduler says it: `0/5 nodes are available: 3 Insufficient nvidia.com/gpu (requested 2, most free 1), 2 node(s) were unschedulable`, with the most frequent first.
+/// As kube-scheduler says it: `0/5 nodes are available: 3 Insufficient nvidia.com/gpu (requested 2, most free 1)`, sorted as texts.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nodes == 0 {
@@ -57,12 +63,16 @@ impl fmt::Display for Tally {
         }
         write!(f, "0/{} nodes are available: ", self.nodes)?;
         let listed = self.listed();
-        for (index, (reason, count)) in listed.iter().take(REASONS).enumerate() {
-            write!(f, "{}{} {reason}", if index == 0 { "" } else { ", " }, count.nodes)?;
-            if let Reason::Lacks(name) = reason {
-                write!(f, " (requested {}, most free {})", shown(name, count.asked), shown(name, count.most_free))?;
+        let text = |(reason, count): &(&Reason, &super::Count)| match reason {
+            Reason::Lacks(name) if !is_pods(name) => {
+                format!("{} {reason} (requested {}, most free {})", count.nodes, shown(name, count.asked), shown(name, count.most_free))
             }
-        }
+            _ => format!("{} {reason}", count.nodes),
+        };
+        // kube-scheduler sorts them as texts, with the numbers.
+        let mut texts: Vec<String> = listed.iter().take(REASONS).map(text).collect();
+        texts.sort_unstable();
+        f.write_str(&texts.join(", "))?;
         let others = listed.get(REASONS..).unwrap_or_default();
         if others.is_empty() {
             return Ok(());
@@ -224,7 +234,7 @@ mod tests {
     use crate::cycle::explain::NotPreempted;
 
     #[test]
-    fn counts_stand_with_the_most_frequent_first_and_amounts_in_their_units() {
+    fn counts_stand_in_the_order_of_kube_scheduler_and_amounts_in_their_units() {
         let lacks = Count { nodes: 3, asked: Amount::from_units(2), most_free: Amount::from_units(1) };
         let taint = Taint { key: "a".into(), value: Some("b".into()), effect: "NoSchedule".into() };
         let tally = Tally {
@@ -234,8 +244,14 @@ mod tests {
         };
         assert_eq!(
             tally.to_string(),
-            "0/5 nodes are available: 3 Insufficient nvidia.com/gpu (requested 2, most free 1), 2 node(s) had untolerated taint {a=b:NoSchedule}"
+            "0/5 nodes are available: 2 node(s) had untolerated taint {a=b:NoSchedule}, 3 Insufficient nvidia.com/gpu (requested 2, most free 1)"
         );
+        let full = Count { nodes: 10, asked: Amount::from_units(1), most_free: Amount::ZERO };
+        let tally = Tally {
+            nodes: 12,
+            reasons: [(Reason::Lacks("pods".into()), full), (Reason::Unschedulable, Count { nodes: 2, ..full })].into(),
+        };
+        assert_eq!(tally.to_string(), "0/12 nodes are available: 10 Too many pods, 2 node(s) were unschedulable");
         assert_eq!(Tally::default().to_string(), "no nodes available to schedule pods");
     }
 
@@ -245,9 +261,19 @@ mod tests {
         let count = |at: u32| Count { nodes: if at == 500 { 3 } else { 1 }, ..Count::default() };
         let text =
             |reasons: u32| Tally { nodes: 900, reasons: (501 - reasons..501).map(|at| (taint(at), count(at))).collect() }.to_string();
-        assert!(text(500).starts_with("0/900 nodes are available: 3 node(s) had untolerated taint {of/500:NoSchedule}, 1 node(s) had untolerated taint {of/001:NoSchedule}, "), "{}", text(500));
+        assert!(
+            text(500)
+                .contains(", 1 node(s) had untolerated taint {of/009:NoSchedule}, 3 node(s) had untolerated taint {of/500:NoSchedule}, "),
+            "{}",
+            text(500)
+        );
         assert!(text(500).ends_with(", 490 node(s) for 490 more reasons") && text(500).len() < 700, "{}", text(500));
-        assert!(text(10).ends_with(", 1 node(s) had untolerated taint {of/499:NoSchedule}"), "{}", text(10));
+        assert!(
+            text(10)
+                .ends_with(", 1 node(s) had untolerated taint {of/499:NoSchedule}, 3 node(s) had untolerated taint {of/500:NoSchedule}"),
+            "{}",
+            text(10)
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::GroupKey;
-use crate::cycle::explain::{Count, Tally};
+use crate::cycle::explain::{Count, Reason, Tally};
 
 use super::capacity::pods_now;
 use super::class::{Class, ClassId};
@@ -142,8 +142,11 @@ impl NodeFinder {
         let counting = self.counting.of(id, class, snapshot.nodes);
         let verdict = self.verdict(&class.terms, &counting, snapshot);
         let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: snapshot.barred };
-        let refused = tally(&mut self.table, &query, snapshot).reasons.values().fold(0_u32, |sum, count| sum.saturating_add(count.nodes));
-        snapshot.nodes.len().saturating_sub(usize::try_from(refused).unwrap_or(usize::MAX))
+        if self.table.prepare(&class.request, snapshot) {
+            return self.table.takers(&query, snapshot);
+        }
+        let takes = |id: &NodeId| snapshot.node(*id).is_some_and(|node| refusal(&query, &node).is_none());
+        snapshot.nodes.ids().filter(takes).count()
     }
 
     /// Returns the domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as the nodes in it. Empty where a pod of the
@@ -331,9 +334,18 @@ pub(super) fn tally_of_each(query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally 
     for node in snapshot.nodes.ids().filter_map(|id| snapshot.node(id)) {
         tally.nodes = tally.nodes.saturating_add(1);
         let Some(no) = refusal(query, &node) else { continue };
-        let count = tally.reasons.entry(no.reason).or_insert(Count { asked: no.asked, ..Count::default() });
-        count.nodes = count.nodes.saturating_add(1);
-        count.most_free = count.most_free.max(no.free);
+        let mut count = |reason: Reason, asked, free| {
+            let count = tally.reasons.entry(reason).or_insert(Count { asked, ..Count::default() });
+            count.nodes = count.nodes.saturating_add(1);
+            count.most_free = count.most_free.max(free);
+        };
+        if matches!(no.reason, Reason::Lacks(_)) {
+            // A node is counted under every resource that it lacks, as in kube-scheduler.
+            let shortages = node.accounting.shortages(query.request);
+            shortages.for_each(|short| count(Reason::Lacks(short.name), short.asked, short.idle));
+        } else {
+            count(no.reason, no.asked, no.free);
+        }
     }
     tally
 }

@@ -18,7 +18,7 @@ use crate::cycle::placement::node_table::NodeTable;
 use crate::cycle::placement::nodes::{NodeId, Nodes};
 use crate::cycle::placement::score::Score;
 use crate::cycle::placement::snapshot::Snapshot;
-use crate::cycle::placement::topology::placed::PlacedPods;
+use crate::cycle::placement::topology::placed::{Place, PlacedPods};
 use crate::cycle::placement::topology::verdict::Verdict;
 use crate::cycle::placement::weigh::ZONE;
 use crate::cycle::testing::{node, pod};
@@ -148,7 +148,7 @@ proptest! {
                     ledger.charge(&uid, Some(&format!("n{n}")), used, false);
                     nodes.touch_name(&format!("n{n}"));
                     placed.learn(&replica(p));
-                    placed.put(&replica(p).uid, &format!("n{n}"));
+                    placed.put(&replica(p).uid, Place::on(&format!("n{n}")));
                     on.insert(p, n);
                 }
                 Step::Released(p) => {

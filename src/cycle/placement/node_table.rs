@@ -20,7 +20,7 @@ use crate::accounting::NodeView;
 use crate::cycle::placement::Strategy;
 use crate::resources::{Amount, ResourceName, Resources};
 
-use super::filter::{Concerns, Query, avoided, refusal};
+use super::filter::{Concerns, No, Query, avoided, refusal};
 use super::nodes::NodeId;
 use super::score::{Score, WHOLE, cost, is_scarce, order};
 use super::snapshot::Snapshot;
@@ -251,7 +251,19 @@ impl NodeTable {
         fitting
     }
 
-    /// Returns how many nodes refuse, and why. Call [`prepare`](Self::prepare) before.
+    /// Returns how many nodes take the pod. Call [`prepare`](Self::prepare) before.
+    pub(super) fn takers(&self, query: &Query<'_>, snapshot: Snapshot<'_>) -> usize {
+        let wanted = self.wanted(query.request);
+        let concerns = Concerns::of_pod(query);
+        let fits = |(place, entry): &(usize, &Entry)| {
+            !wanted.iter().any(|want| want.short(*place).is_some())
+                && !query.verdict.refuses(entry.id)
+                && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot))
+        };
+        self.nodes.iter().enumerate().filter(fits).count()
+    }
+
+    /// Returns how many nodes refuse, and why: each node under the first predicate that refuses it, and under every resource that it lacks. Call [`prepare`](Self::prepare) before.
     pub(super) fn tally(&self, query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
         let mut tally = Tally { nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX), ..Tally::default() };
         let wanted = self.wanted(query.request);
@@ -264,15 +276,22 @@ impl NodeTable {
         };
         for (place, entry) in self.nodes.iter().enumerate() {
             if entry.concerns.meet(concerns) {
-                if let Some(no) = snapshot.node(entry.id).and_then(|node| refusal(query, &node)) {
-                    count(no.reason, no.asked, no.free);
+                let no = snapshot.node(entry.id).and_then(|node| refusal(query, &node));
+                match no {
+                    // Every resource that it lacks is counted below.
+                    Some(No { reason: Reason::Lacks(_), .. }) => {}
+                    Some(no) => {
+                        count(no.reason, no.asked, no.free);
+                        continue;
+                    }
+                    None => continue,
                 }
-                continue;
             }
-            let short = zip(&wanted, &mut lacking).find_map(|(want, lacking)| Some((want.short(place)?, lacking)));
-            if let Some((free, lacking)) = short {
-                lacking.nodes = lacking.nodes.saturating_add(1);
-                lacking.most_free = lacking.most_free.max(free);
+            for (want, lacking) in zip(&wanted, &mut lacking) {
+                if let Some(free) = want.short(place) {
+                    lacking.nodes = lacking.nodes.saturating_add(1);
+                    lacking.most_free = lacking.most_free.max(free);
+                }
             }
         }
         for (want, lacking) in zip(&wanted, lacking).filter(|(_, lacking)| lacking.nodes > 0) {

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use crate::api::names::WAITING;
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::quantities::written;
+use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::explain::{Code, Explanation, Refusal};
 use crate::cycle::status::UNSCHEDULABLE;
@@ -55,6 +56,8 @@ pub struct Facts {
     pub all_pods: bool,
     /// The nodes.
     pub nodes: Option<Vec<NodeFacts>>,
+    /// The labels of the namespaces. Empty where no pod's terms select namespaces.
+    pub namespaces: Option<Vec<NamespaceLabels>>,
     /// The queues.
     pub queues: Option<Queues>,
     /// The Events of the PodGroup and its owner, the newest first.
@@ -106,7 +109,7 @@ impl Report {
     /// Creates the report for the time `now`.
     #[must_use]
     pub fn of(facts: Facts, now: Timestamp) -> Self {
-        let Facts { group, answer, owner, others, pods, all_pods, nodes, queues, events, gaps } = facts;
+        let Facts { group, answer, owner, others, pods, all_pods, nodes, namespaces, queues, events, gaps } = facts;
         let of_group: Option<Vec<&PodFacts>> = pods.as_ref().map(|pods| pods.iter().filter(|pod| pod.group == group.key).collect());
         let members = of_group.as_deref().map(Members::of);
         let admitted = group.status.phase.as_deref() == Some("Inqueue");
@@ -119,10 +122,10 @@ impl Report {
         let fault = queues.as_ref().and_then(|queues| queues.refusal(&group.queue));
         let on_top = if admitted || !waits { Resources::new() } else { asked.clone() };
         let levels: Vec<Level> = queues.as_ref().map(|queues| queues.levels(&group.queue, &on_top)).unwrap_or_default();
-        let places = match (&pods, &nodes) {
-            (Some(pods), Some(nodes)) if all_pods && waits => {
+        let places = match (&pods, &nodes, &namespaces) {
+            (Some(pods), Some(nodes), Some(namespaces)) if all_pods && waits => {
                 let barred = queues.as_ref().map(|queues| queues.barred_groups(&group.queue)).unwrap_or_default();
-                places::places(&group, pods, nodes, barred)
+                places::places(&group, pods, nodes, namespaces, barred)
             }
             _ => None,
         };

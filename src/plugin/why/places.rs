@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::accounting::DEFAULT_QUEUE;
+use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::explain::{Count, Reason, Refusal, Tally};
 use crate::cycle::placement::Strategy;
@@ -41,12 +42,20 @@ pub enum Places {
     Other(String),
 }
 
-/// Returns the verdict on the waiting members; `None` if no member waits. `barred` are the node groups that are reserved for other queues.
+/// Returns the verdict on the waiting members; `None` if no member waits. `namespaces` are read by the terms of pods that select namespaces; `barred` are the
+/// node groups that are reserved for other queues.
 #[must_use]
-pub(super) fn places(group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts], barred: BTreeSet<String>) -> Option<Places> {
+pub(super) fn places(
+    group: &GroupFacts,
+    pods: &[PodFacts],
+    nodes: &[NodeFacts],
+    namespaces: &[NamespaceLabels],
+    barred: BTreeSet<String>,
+) -> Option<Places> {
     let schedulers: BTreeSet<String> = pods.iter().filter(|pod| pod.group == group.key).map(|pod| pod.scheduler.to_string()).collect();
     let mut scheduling = SchedulingState::new(schedulers);
     scheduling.name_node_groups(barred);
+    namespaces.iter().for_each(|namespace| scheduling.apply_namespace(&namespace.name, namespace.labels.clone()));
     nodes.iter().cloned().for_each(|node| scheduling.apply_node(node));
     // Other waiting pods and other PodGroups are left out, so the cycle tries only this PodGroup.
     pods.iter().filter(|pod| pod.node.is_some() || pod.group == group.key).cloned().for_each(|pod| scheduling.apply_pod(pod));
@@ -112,33 +121,52 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycle::testing::{group, node, pod, running};
+    use crate::api::label_selector::LabelSelector;
+    use crate::cycle::testing::{group, keeps_away, node, pod, running};
 
     #[test]
     fn the_verdict_ignores_queues_and_other_waiting_pods() {
         let nodes = [node("n1", &[("cpu", 4)]), node("n2", &[("cpu", 4)])];
         let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 3)])).into();
         let gang = |minimum| group("ns", "g", minimum, "no-such-queue");
-        let Some(Places::TooFew { needed: 3, placed: 2, tally }) = places(&gang(3), &pods, &nodes, BTreeSet::new()) else {
+        let Some(Places::TooFew { needed: 3, placed: 2, tally }) = places(&gang(3), &pods, &nodes, &[], BTreeSet::new()) else {
             panic!("not two of three")
         };
         assert_eq!(tally.to_string(), "0/2 nodes are available: 2 Insufficient cpu (requested 3, most free 1)");
-        assert_eq!(places(&gang(2), &pods[..2], &nodes, BTreeSet::new()), Some(Places::Enough { members: 2 }));
+        assert_eq!(places(&gang(2), &pods[..2], &nodes, &[], BTreeSet::new()), Some(Places::Enough { members: 2 }));
         // Another PodGroup that waits uses no node; a placed one does.
         pods.truncate(2);
         pods.push(pod("ns", "x", "other", &[("cpu", 4)]));
-        assert_eq!(places(&gang(2), &pods, &nodes, BTreeSet::new()), Some(Places::Enough { members: 2 }));
+        assert_eq!(places(&gang(2), &pods, &nodes, &[], BTreeSet::new()), Some(Places::Enough { members: 2 }));
         pods.push(running(pod("ns", "y", "other", &[("cpu", 4)]), "n2"));
-        assert!(matches!(places(&gang(2), &pods, &nodes, BTreeSet::new()), Some(Places::TooFew { needed: 2, placed: 1, .. })));
+        assert!(matches!(places(&gang(2), &pods, &nodes, &[], BTreeSet::new()), Some(Places::TooFew { needed: 2, placed: 1, .. })));
+    }
+
+    #[test]
+    fn a_pod_may_keep_others_away_by_the_labels_of_their_namespace() {
+        let mut nodes = [node("n1", &[("cpu", 4)])];
+        nodes[0].labels.insert("zone".into(), "a".into());
+        let mut keeper = running(pod("theirs", "keeper", "other", &[]), "n1");
+        let mut terms = (*keeps_away("theirs", ("none", "none"), "zone")).clone();
+        terms.anti_affinity[0].pods.namespace_selector = LabelSelector::label("team", "a");
+        terms.anti_affinity[0].pods.labels = LabelSelector::everything();
+        keeper.terms = Arc::new(terms);
+        let pods = [pod("ns", "a", "g", &[("cpu", 1)]), keeper];
+        let of_team = |team: &str| {
+            let labels = NamespaceLabels { name: Arc::from("ns"), labels: [("team".to_owned(), team.to_owned())].into() };
+            places(&group("ns", "g", 1, "default"), &pods, &nodes, &[labels], BTreeSet::new())
+        };
+        assert!(matches!(of_team("a"), Some(Places::TooFew { placed: 0, .. })));
+        assert_eq!(of_team("b"), Some(Places::Enough { members: 1 }));
     }
 
     #[test]
     fn placed_members_and_an_incomplete_gang_have_their_own_verdicts() {
         let nodes = [node("n1", &[("cpu", 4)])];
         let placed = [running(pod("ns", "a", "g", &[("cpu", 3)]), "n1")];
-        assert_eq!(places(&group("ns", "g", 1, "default"), &placed, &nodes, BTreeSet::new()), None);
+        assert_eq!(places(&group("ns", "g", 1, "default"), &placed, &nodes, &[], BTreeSet::new()), None);
         let few = [pod("ns", "a", "g", &[("cpu", 3)])];
-        let Some(Places::Other(text)) = places(&group("ns", "g", 2, "default"), &few, &nodes, BTreeSet::new()) else {
+        let Some(Places::Other(text)) = places(&group("ns", "g", 2, "default"), &few, &nodes, &[], BTreeSet::new()) else {
             panic!("not too few members")
         };
         assert_eq!(text, "the gang needs 2 members, 1 exist");

@@ -100,6 +100,7 @@ impl Case {
             pods: Some(self.pods.clone()),
             all_pods: true,
             nodes: Some(self.nodes.clone()),
+            namespaces: Some(Vec::new()),
             queues: Some(Queues::new(self.queues.clone(), None)),
             events: Vec::new(),
             gaps: Vec::new(),

@@ -146,7 +146,11 @@ impl Constraints {
             let before = left.len();
             let mut again = Vec::new();
             for entry in left {
-                let earlier = self.bound.iter().filter(|(release, _)| Some(*release) == entry.binding).map(|(_, bound)| bound);
+                // A pod that is gone since it was bound is not in the way of others.
+                let last = states.iter().rev().find(|(version, _)| *version < entry.version);
+                let is_there = |bound: &Entry| last.is_some_and(|(_, state)| state.pods.get(&bound.key).is_some_and(|pod| is_bound(pod)));
+                let earlier = self.bound.iter().filter(|(release, bound)| Some(*release) == entry.binding && is_there(bound));
+                let earlier = earlier.map(|(_, bound)| bound);
                 let beside: Vec<&Entry> = earlier.chain(accepted.iter().copied()).collect();
                 match refusal(entry, states, &members, &beside, oracle) {
                     Ok(None) => accepted.push(entry),

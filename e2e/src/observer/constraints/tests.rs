@@ -39,6 +39,13 @@ impl Trace {
         self
     }
 
+    fn delete(&mut self, pod: &str) -> &mut Self {
+        self.version += 10;
+        let object = json!({ "metadata": { "name": pod, "namespace": "n", "uid": pod } });
+        self.constraints.add((self.version, self.at), Kind::Pod, &serde_json::from_value(object).unwrap(), true);
+        self
+    }
+
     fn node(&mut self, name: &str, labels: Value) -> &mut Self {
         self.add(Kind::Node, json!({ "metadata": { "name": name, "labels": labels }, "spec": {}, "status": {} }))
     }
@@ -151,6 +158,10 @@ fn a_change_by_another_client_is_forgiven_for_a_moment() {
     let mut trace = Trace::begin();
     trace.bind(&[("p", &away, "a1")]).wait(1500).bind(&[("q", &away, "a1")]);
     assert_eq!(trace.found().len(), 1);
+    // A pod that is gone keeps no other away.
+    let mut trace = Trace::begin();
+    trace.bind(&[("p", &away, "a1")]).wait(1500).delete("p").bind(&[("q", &away, "a1")]);
+    assert_eq!(trace.found(), Vec::<String>::new());
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn pod(name: &str, in_namespace: &str, affinity: &Value) -> Value {
 fn both(nodes: &[Value], pods: &[Value], pending: &Value) -> [Answer; 2] {
     let namespaces = [namespace("x", &json!({ "team": "a" })), namespace("y", &json!({})), namespace("z", &json!({}))];
     let question = json!({ "nodes": nodes, "pods": pods, "namespaces": namespaces, "pending": [pending] });
-    [ours(&question).remove(0), Oracle::start().ask(&question).remove(0)]
+    [ours(&question).remove(0).answer, Oracle::start().ask(&question).remove(0)]
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What do kube-scheduler's filters and our predicates answer about the same objects?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -10,13 +10,23 @@ use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::explain::Reason;
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::filter::{Query, refusal};
-use crate::cycle::placement::finder::NodeFinder;
+use crate::cycle::placement::finder::{Asks, NodeFinder};
 use crate::cycle::placement::snapshot::Snapshot;
 use crate::cycle::placement::topology::counting::counting;
 use crate::cycle::state::SchedulingState;
 
 /// For each node that refuses: the plugin and its reasons.
 pub(super) type Answer = BTreeMap<String, Vec<String>>;
+
+/// For each reason: how many nodes refuse for it.
+pub(super) type Counts = BTreeMap<String, u32>;
+
+/// What ours says about a pod.
+pub(super) struct Ours {
+    pub(super) answer: Answer,
+    /// The counts of the message; none where a node takes the pod.
+    pub(super) counts: Option<Counts>,
+}
 
 /// The running oracle.
 pub(super) struct Oracle {
@@ -58,7 +68,7 @@ impl Drop for Oracle {
 }
 
 /// Answers the same question by our predicates.
-pub(super) fn ours(question: &Value) -> Vec<Answer> {
+pub(super) fn ours(question: &Value) -> Vec<Ours> {
     let list = |name: &str| question[name].as_array().unwrap().clone();
     let mut state = SchedulingState::new(["ours".to_owned()]);
     for namespace in list("namespaces") {
@@ -75,7 +85,7 @@ pub(super) fn ours(question: &Value) -> Vec<Answer> {
     list("pending").iter().map(|pod| answer(&state, &uid(pod))).collect()
 }
 
-fn answer(state: &SchedulingState, uid: &Uid) -> Answer {
+fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
     let cache = &state.cache;
     let member = &cache.pods[uid];
     assert!(member.facts.faults.is_empty() && member.facts.unsupported.is_empty(), "{:?}", member.facts);
@@ -87,19 +97,49 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Answer {
     let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &barred };
     let refused = |facts: &NodeFacts| {
         let node = snapshot.node(nodes.id(&facts.name)?)?;
-        Some((facts.name.to_string(), said(&refusal(&query, &node)?.reason)))
+        let words = match refusal(&query, &node)?.reason {
+            Reason::Lacks(_) => {
+                let short = node.accounting.shortages(query.request);
+                ["NodeResourcesFit".to_owned()].into_iter().chain(short.map(|short| Reason::Lacks(short.name).to_string())).collect()
+            }
+            reason => said(&reason),
+        };
+        Some((facts.name.to_string(), words))
     };
-    nodes.iter().filter_map(|facts| refused(facts)).collect()
+    let answer: Answer = nodes.iter().filter_map(|facts| refused(facts)).collect();
+    let asks = Asks { id: member.class.unwrap(), class, users: 1, group: None, only: None };
+    let found = NodeFinder::default().best(asks, &[].into(), snapshot);
+    assert_eq!(found.is_ok(), answer.len() < nodes.len(), "{answer:?}");
+    let counts = found.err().map(|tally| {
+        let mut counts = Counts::new();
+        tally.reasons.iter().for_each(|(reason, count)| *counts.entry(said(reason).remove(1)).or_default() += count.nodes);
+        counts
+    });
+    Ours { answer, counts }
 }
+
+/// Counts the reasons of nodes as kube-scheduler does: each reason of each node.
+pub(super) fn counted(answer: &Answer) -> Counts {
+    let mut counts = Counts::new();
+    for words in answer.values() {
+        // Its reason names the taint.
+        let plain = |reason: &String| if words[0] == TAINTS[0] { TAINTS[1].to_owned() } else { reason.clone() };
+        words[1..].iter().for_each(|reason| *counts.entry(plain(reason)).or_default() += 1);
+    }
+    counts
+}
+
+/// The plugin for taints, and how its reason begins.
+const TAINTS: [&str; 2] = ["TaintToleration", "node(s) had untolerated taint"];
 
 /// The plugin of kube-scheduler that refuses for this reason, and its words.
 fn said(reason: &Reason) -> Vec<String> {
     let text = match reason {
         Reason::Unschedulable => ["NodeUnschedulable", "node(s) were unschedulable"],
-        Reason::Taint(_) => ["TaintToleration", "node(s) had untolerated taint"],
+        Reason::Taint(_) => TAINTS,
         Reason::NodeSelector | Reason::NodeAffinity => ["NodeAffinity", "node(s) didn't match Pod's node affinity/selector"],
         Reason::HostPorts => ["NodePorts", "node(s) didn't have free ports for the requested pod ports"],
-        Reason::Lacks(name) => return vec!["NodeResourcesFit".into(), name.to_string()],
+        Reason::Lacks(_) => return vec!["NodeResourcesFit".to_owned(), reason.to_string()],
         Reason::TopologySpreadLabel { .. } => {
             ["PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label)"]
         }
@@ -113,21 +153,22 @@ fn said(reason: &Reason) -> Vec<String> {
     text.map(str::to_owned).into()
 }
 
-/// Whether both refuse a node for the same reason.
-///
-/// A pod whose node affinity names nodes is refused elsewhere by the node affinity before any filter is asked; our order is that of the filters.
-pub(super) fn agree(ours: &[String], theirs: &[String], pod: &Value) -> bool {
-    let [plugin, reason] = ours else { return false };
+/// Whether the node affinity of the pod names nodes. Elsewhere the pod is refused by the node affinity before any filter is asked; our order is that of the
+/// filters.
+pub(super) fn names_nodes(pod: &Value) -> bool {
     let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
     let names_nodes = |term: &Value| term["matchFields"].as_array().is_some_and(|fields| !fields.is_empty());
-    if theirs[0] == "NodeAffinity" && terms.as_array().is_some_and(|terms| terms.iter().all(names_nodes)) {
+    terms.as_array().is_some_and(|terms| terms.iter().all(names_nodes))
+}
+
+/// Whether both refuse a node for the same reasons.
+pub(super) fn agree(ours: &[String], theirs: &[String], pod: &Value) -> bool {
+    if theirs[0] == "NodeAffinity" && names_nodes(pod) {
         return true;
     }
-    let says = |text: &String| match plugin.as_str() {
-        // Its reason names the taint.
-        "TaintToleration" => text.starts_with(reason.as_str()),
-        "NodeResourcesFit" => *text == format!("Insufficient {reason}") || (reason == "pods" && text == "Too many pods"),
-        _ => text == reason,
-    };
-    theirs.first() == Some(plugin) && theirs.iter().skip(1).any(says)
+    let sorted = |words: &[String]| words.iter().cloned().collect::<BTreeSet<String>>();
+    match theirs[0].as_str() {
+        plugin if plugin == TAINTS[0] => ours[0] == plugin && theirs[1].starts_with(&ours[1]),
+        _ => ours[0] == theirs[0] && sorted(ours) == sorted(theirs),
+    }
 }

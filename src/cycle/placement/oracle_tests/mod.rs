@@ -1,7 +1,8 @@
 //! kube-scheduler's own plugins and our predicates say the same of each node, for random clusters and pods.
 //!
 //! The oracle is a program that asks the filters of kube-scheduler 1.36.3 (`e2e/tools/oracle`, built by `make tools`). Both get the same objects as
-//! JSON. Compared is, for each node, whether it takes the pod, and if not, the first plugin that refuses and its reason.
+//! JSON. Compared is, for each node, whether it takes the pod, and if not, the first plugin that refuses and its reasons; and where no node takes the pod,
+//! the counts of nodes by reason in the message.
 
 mod clusters;
 mod differences;
@@ -18,7 +19,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use clusters::question;
-use judge::{Oracle, agree, ours};
+use judge::{Oracle, agree, counted, names_nodes, ours};
 use kinds::{KINDS, Kind, present, refused_by};
 
 /// What the questions of a run were about.
@@ -26,6 +27,8 @@ use kinds::{KINDS, Kind, present, refused_by};
 struct Seen {
     /// The pods that were asked about.
     pods: u32,
+    /// The pods that no node takes: the counts of the message are compared.
+    messages: u32,
     /// The nodes that take a pod.
     takes: u32,
     /// By the kind that refused a node, and another kind that was there: how many nodes.
@@ -42,6 +45,11 @@ fn property_kube_scheduler_and_our_predicates_say_the_same_of_each_node() {
         for ((theirs, ours), pod) in theirs.iter().zip(&ours).zip(question["pending"].as_array().unwrap()) {
             seen.pods += 1;
             let kinds = present(&question, pod);
+            if let Some(counts) = ours.counts.as_ref().filter(|_| !names_nodes(pod)) {
+                prop_assert_eq!(counts, &counted(theirs), "the counts of the message for {} in {}", pod, question);
+                seen.messages += 1;
+            }
+            let ours = &ours.answer;
             for node in question["nodes"].as_array().unwrap() {
                 let name = node["metadata"]["name"].as_str().unwrap();
                 match (ours.get(name), theirs.get(name)) {
@@ -61,7 +69,7 @@ fn property_kube_scheduler_and_our_predicates_say_the_same_of_each_node() {
     done.unwrap();
     let seen = seen.into_inner();
     println!("{seen:?}");
-    assert!(seen.pods >= 10_000 && seen.takes >= 1_000, "{seen:?}");
+    assert!(seen.pods >= 10_000 && seen.takes >= 1_000 && seen.messages >= 1_000, "{seen:?}");
     for pair in KINDS.iter().flat_map(|by| KINDS.iter().map(move |other| (*by, *other))) {
         assert!(seen.pairs.contains_key(&pair), "no node was refused for {:?} where {:?} was there, too", pair.0, pair.1);
     }
