@@ -63,11 +63,15 @@ impl fmt::Display for Tally {
         }
         write!(f, "0/{} nodes are available: ", self.nodes)?;
         let listed = self.listed();
-        let text = |(reason, count): &(&Reason, &super::Count)| match reason {
-            Reason::Lacks(name) if !is_pods(name) => {
-                format!("{} {reason} (requested {}, most free {})", count.nodes, shown(name, count.asked), shown(name, count.most_free))
-            }
-            _ => format!("{} {reason}", count.nodes),
+        let text = |(reason, count): &(&Reason, &super::Count)| {
+            let amounts = if let Reason::Lacks(name) = reason
+                && !is_pods(name)
+            {
+                format!(" (requested {}, most free {})", shown(name, count.asked), shown(name, count.most_free))
+            } else {
+                String::new()
+            };
+            format!("{} {reason}{amounts}", count.nodes)
         };
         // kube-scheduler sorts them as texts, with the numbers.
         let mut texts: Vec<String> = listed.iter().take(REASONS).map(text).collect();

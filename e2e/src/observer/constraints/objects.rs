@@ -18,11 +18,13 @@ pub(super) struct Objects {
 
 impl Objects {
     /// Returns the objects of a kind.
-    pub(super) fn of(&mut self, kind: Kind) -> &mut BTreeMap<String, Arc<Value>> {
-        match kind {
-            Kind::Pod => &mut self.pods,
-            Kind::Node => &mut self.nodes,
-            _ => &mut self.namespaces,
+    pub(super) const fn of(&mut self, kind: Kind) -> &mut BTreeMap<String, Arc<Value>> {
+        if matches!(kind, Kind::Pod) {
+            &mut self.pods
+        } else if matches!(kind, Kind::Node) {
+            &mut self.nodes
+        } else {
+            &mut self.namespaces
         }
     }
 
@@ -84,36 +86,23 @@ pub(super) fn stripped(kind: Kind, object: &DynamicObject) -> Value {
         fields.extend(meta.namespace.iter().map(|namespace| ("namespace".to_owned(), json!(namespace))));
         fields.extend(meta.deletion_timestamp.iter().map(|time| ("deletionTimestamp".to_owned(), json!(time))));
     }
-    match kind {
-        Kind::Pod => {
-            let mut spec = fields(
-                object.data.get("spec"),
-                &[
-                    "nodeName",
-                    "nodeSelector",
-                    "affinity",
-                    "tolerations",
-                    "topologySpreadConstraints",
-                    "hostNetwork",
-                    "hostUsers",
-                    "schedulerName",
-                ],
-            );
-            for list in ["containers", "initContainers"] {
-                let all = object.data.get("spec").and_then(|spec| spec.get(list)?.as_array()).into_iter().flatten();
-                let read = ["name", "ports", "restartPolicy", "restartPolicyRules"];
-                spec.insert(list.to_owned(), all.map(|container| Value::Object(fields(Some(container), &read))).collect());
-            }
-            let status = fields(object.data.get("status"), &["phase"]);
-            json!({ "metadata": metadata, "spec": spec, "status": status })
-        }
-        Kind::Node => {
-            let mut status = fields(object.data.get("status"), &["declaredFeatures"]);
-            status.insert("allocatable".to_owned(), json!({ "pods": "100000" }));
-            json!({ "metadata": metadata, "spec": fields(object.data.get("spec"), &["taints", "unschedulable"]), "status": status })
-        }
-        _ => json!({ "metadata": metadata }),
+    if kind == Kind::Node {
+        let mut status = fields(object.data.get("status"), &["declaredFeatures"]);
+        status.insert("allocatable".to_owned(), json!({ "pods": "100000" }));
+        return json!({ "metadata": metadata, "spec": fields(object.data.get("spec"), &["taints", "unschedulable"]), "status": status });
     }
+    if kind != Kind::Pod {
+        return json!({ "metadata": metadata });
+    }
+    let read =
+        ["nodeName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "hostNetwork", "hostUsers", "schedulerName"];
+    let mut spec = fields(object.data.get("spec"), &read);
+    for list in ["containers", "initContainers"] {
+        let all = object.data.get("spec").and_then(|spec| spec.get(list)?.as_array()).into_iter().flatten();
+        let read = ["name", "ports", "restartPolicy", "restartPolicyRules"];
+        spec.insert(list.to_owned(), all.map(|container| Value::Object(fields(Some(container), &read))).collect());
+    }
+    json!({ "metadata": metadata, "spec": spec, "status": fields(object.data.get("status"), &["phase"]) })
 }
 
 /// Returns these fields of an object, where it has them.

@@ -101,7 +101,8 @@ fn spread() -> Value {
 fn a_binding_that_a_constraint_forbids_is_found() {
     let port = json!({ "containers": [{ "name": "c", "ports": [{ "containerPort": 80, "hostPort": 80 }] }] });
     let selector = json!({ "nodeSelector": { "zone": "b" } });
-    let cases: [(&[(&str, &Value, &str)], &str); 5] = [
+    type Case<'a> = (&'a [(&'a str, &'a Value, &'a str)], &'a str);
+    let cases: [Case<'_>; 5] = [
         (&[("p", &away("zone"), "a1"), ("q", &away("zone"), "a2")], "q the filters of kube-scheduler refuse its node a2: InterPodAffinity"),
         (
             &[("p", &beside("zone"), "a1"), ("q", &beside("zone"), "b1")],

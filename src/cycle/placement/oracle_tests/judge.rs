@@ -97,12 +97,12 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
     let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &barred };
     let refused = |facts: &NodeFacts| {
         let node = snapshot.node(nodes.id(&facts.name)?)?;
-        let words = match refusal(&query, &node)?.reason {
-            Reason::Lacks(_) => {
-                let short = node.accounting.shortages(query.request);
-                ["NodeResourcesFit".to_owned()].into_iter().chain(short.map(|short| Reason::Lacks(short.name).to_string())).collect()
-            }
-            reason => said(&reason),
+        let reason = refusal(&query, &node)?.reason;
+        let words = if matches!(reason, Reason::Lacks(_)) {
+            let short = node.accounting.shortages(query.request);
+            ["NodeResourcesFit".to_owned()].into_iter().chain(short.map(|short| Reason::Lacks(short.name).to_string())).collect()
+        } else {
+            said(&reason)
         };
         Some((facts.name.to_string(), words))
     };
