@@ -25,6 +25,8 @@ pub enum Unsupported {
     RevocableZone,
     /// A required network topology, in an annotation of the pod.
     NetworkTopology,
+    /// A selector more than are told apart in a namespace. The cache finds that; the pod itself does not show it.
+    Selector,
 }
 
 impl Unsupported {
@@ -39,6 +41,9 @@ impl Unsupported {
             Self::NetworkTopology => "the annotation volcano.sh/network-topology-mode, hard",
             Self::ResourceClaims => "spec.resourceClaims",
             Self::SchedulingGroup => "spec.schedulingGroup",
+            Self::Selector => {
+                "more than 256 different selectors in affinity and spread of the pods of a namespace that select by the same label, or by none"
+            }
         }
     }
 }

@@ -83,6 +83,8 @@ pub struct Cache {
     pub(in crate::cycle) on_nodes: PlacedPods,
     /// Our waiting pods, by label set.
     waiting_with: BTreeMap<LabelSetId, BTreeSet<Uid>>,
+    /// Those of our waiting pods that are refused because their namespace has too many selectors.
+    crowded: BTreeSet<Uid>,
     /// The scheduling classes: the pods of a class are the same to every node.
     pub(in crate::cycle) classes: Classes,
     /// Finds the best node for a pod.
@@ -124,6 +126,7 @@ impl Cache {
             nodes: Nodes::default(),
             on_nodes: PlacedPods::default(),
             waiting_with: BTreeMap::new(),
+            crowded: BTreeSet::new(),
             classes: Classes::default(),
             finder: NodeFinder::default(),
             pods: ByKey::default(),

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::api::unsupported::Unsupported;
 use crate::api::{PodFacts, Uid};
-
 use crate::cycle::placement::topology::placed::Place;
 use crate::cycle::placement::topology::selection::SelectorId;
 
 use super::{Cache, Member, Wake};
+
+/// The most pods that are looked at again after a selector went.
+const MOST_AT_ONCE: usize = 16;
 
 impl Cache {
     /// Records a pod, and where it counts; none where it has no node or has ended.
@@ -57,6 +60,31 @@ impl Cache {
         self.on_nodes.forget(uid);
         if !left.is_empty() {
             self.changed(Wake::PodLeft(left));
+        }
+        self.reclassify();
+    }
+
+    /// Refuses a waiting pod whose selectors are more than are told apart in its namespace.
+    pub(super) fn refuse_crowded(&mut self, facts: &mut PodFacts) {
+        if facts.node.is_none() && self.on_nodes.has_no_room_for(&facts.terms) {
+            facts.unsupported.push(Unsupported::Selector);
+            self.crowded.insert(facts.uid.clone());
+        } else {
+            self.crowded.remove(&facts.uid);
+        }
+    }
+
+    /// Looks again at the first of the pods that were refused for their selectors, after a selector went.
+    pub(in crate::cycle) fn admit_crowded(&mut self) {
+        if self.crowded.is_empty() || !self.on_nodes.take_room_made() {
+            return;
+        }
+        let first: Vec<Uid> = self.crowded.iter().take(MOST_AT_ONCE).cloned().collect();
+        for uid in first {
+            let Some(member) = self.pods.get(&uid) else { continue };
+            let mut facts = PodFacts::clone(&member.facts);
+            facts.unsupported.retain(|field| *field != Unsupported::Selector);
+            self.apply_pod(facts);
         }
     }
 

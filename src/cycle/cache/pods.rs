@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::accounting::Placement;
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
-use crate::api::{Fault, GroupKey, PodFacts, Uid};
+use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::class::ClassId;
@@ -128,10 +128,7 @@ impl Cache {
         if facts.node.is_some() {
             (facts.charged_queue, facts.queue_path) = self.settled_queue(&facts);
         }
-        if facts.node.is_none() && self.on_nodes.has_no_room_for(&facts.terms) {
-            let why = "has too many different selectors that select by the same label, or by none, for more to be told apart";
-            facts.faults.push(Fault::new("spec.affinity of the pods in namespace", &facts.namespace, why));
-        }
+        self.refuse_crowded(&mut facts);
         if self.take_what_moves_no_pod(&mut facts) {
             return;
         }
@@ -202,6 +199,7 @@ impl Cache {
         }
         self.foreign_pod_gone(uid);
         self.leaving.remove(uid);
+        self.crowded.remove(uid);
         self.count_no_more(uid);
         self.release(uid);
         self.changed(Change::PodGone(uid.clone()));

@@ -215,6 +215,7 @@ impl SchedulingState {
 
     /// Passes on the changes of the cache.
     pub(in crate::cycle) fn follow(&mut self) {
+        self.cache.admit_crowded();
         loop {
             let changes = self.cache.take_changes();
             if changes.is_empty() {

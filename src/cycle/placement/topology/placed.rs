@@ -40,6 +40,8 @@ pub struct PlacedPods {
     groups: BTreeMap<GroupKey, OnNodes>,
     /// The label sets that other terms keep away or attract than before, since they were taken last.
     changed: BTreeSet<LabelSetId>,
+    /// Whether a selector went, so that there may be room for another one.
+    room_made: bool,
     /// The kinds of devices (extended resources with a `/`) that any pod has requested since the start, at most [`MOST_DEVICES`].
     devices: BTreeSet<ResourceName>,
 }
@@ -174,6 +176,7 @@ impl PlacedPods {
                 entry.users = entry.users.saturating_sub(1);
                 if entry.users == 0 {
                     self.terms.remove(&term);
+                    self.changed.extend(self.selection.sets_of(term.0));
                 }
             }
             self.leave_selector(term.0);
@@ -183,6 +186,7 @@ impl PlacedPods {
                 entry.users = entry.users.saturating_sub(1);
                 if entry.users == 0 {
                     self.wishes.remove(&wish);
+                    self.changed.extend(self.selection.sets_of(wish.0));
                 }
             }
             self.leave_selector(wish.0);
@@ -279,6 +283,11 @@ impl PlacedPods {
         id
     }
 
+    /// Takes the note that a selector went since it was taken last.
+    pub const fn take_room_made(&mut self) -> bool {
+        std::mem::replace(&mut self.room_made, false)
+    }
+
     /// Returns whether the namespace has too many selectors for those of this pod to be told apart.
     #[must_use]
     pub fn has_no_room_for(&self, terms: &PodTerms) -> bool {
@@ -297,6 +306,7 @@ impl PlacedPods {
     pub fn leave_selector(&mut self, id: SelectorId) {
         if self.selection.leave_selector(id) {
             self.of_selectors.remove(&id);
+            self.room_made = true;
         }
     }
 
@@ -432,7 +442,7 @@ impl PlacedPods {
     /// Returns whether nothing is remembered but the labels of namespaces.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, wishes, groups, changed, devices: _ } = self;
+        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, wishes, groups, changed, devices: _, room_made: _ } = self;
         selection.sizes() == (0, 0)
             && pods.is_empty()
             && nodes.is_empty()

@@ -159,7 +159,8 @@ impl Selection {
             self.hold_selector(id);
             return (id, false);
         }
-        self.insert_selector(&all, namespace, vec![FoundBy::Reach])
+        // It takes no room from the selectors of a namespace.
+        self.insert_selector(&all, &Arc::from(""), vec![FoundBy::Reach])
     }
 
     /// Returns whether the selector is in use or there is room for it.
