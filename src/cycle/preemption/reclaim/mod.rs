@@ -26,6 +26,7 @@ mod by_node;
 mod candidates;
 #[cfg(test)]
 mod differential;
+mod few;
 mod search;
 mod spare;
 mod stage;

@@ -39,18 +39,22 @@ impl<'s, 'w> Search<'s, 'w> {
 
     /// Runs the search. `without` is why the gang is not placed without any victim.
     pub(super) fn run(mut self, without: Refusal) -> Result<Preemption, NotPreempted> {
+        let mut limits = BTreeSet::new();
+        let mut last = None;
+        let others_matter = self.stage.others_matter_to(self.preemptor);
         if let Err(Some(refusal)) = self.try_with(&self.all())
             && !self.helps_to_keep_required()
         {
-            return Err(NotPreempted::Unplaceable(Box::new(refusal)));
+            return match others_matter.then(|| self.few()).flatten() {
+                Some(places) => Ok(self.spare(places)),
+                None => Err(NotPreempted::Unplaceable(Box::new(refusal))),
+            };
         }
-        let mut limits = BTreeSet::new();
-        let mut last = None;
         let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.alternatives());
-        match found {
+        match found.or_else(|| others_matter.then(|| self.few()).flatten()) {
             Some(places) => Ok(self.spare(places)),
             None => {
-                let every = self.is_small() && !self.is_spent();
+                let every = self.is_small() && !self.is_spent() && !others_matter;
                 Err(NotPreempted::NotEnough { limits, refusal: Box::new(last.unwrap_or(without)), every })
             }
         }
@@ -68,11 +72,16 @@ impl<'s, 'w> Search<'s, 'w> {
         let is_required = |pod: &usize| {
             self.victims.candidates.get(*pod).is_some_and(|pod| self.stage.interests(&pod.uid).iter().any(|by| required.contains(by)))
         };
-        let before = self.units.len();
-        let kept: Vec<bool> = self.units.iter().map(|unit| !unit.pods.iter().any(is_required)).collect();
-        let mut kept = kept.into_iter();
-        self.units.retain(|_| kept.next().unwrap_or(false));
-        self.units.len() < before && self.try_with(&self.all()).is_ok()
+        let (required, others): (Vec<Unit>, Vec<Unit>) = self.units.iter().cloned().partition(|unit| unit.pods.iter().any(is_required));
+        if required.is_empty() {
+            return false;
+        }
+        let all = std::mem::replace(&mut self.units, others);
+        let helps = self.try_with(&self.all()).is_ok();
+        if !helps {
+            self.units = all;
+        }
+        helps
     }
 
     pub(super) fn is_spent(&self) -> bool {

@@ -10,7 +10,7 @@ use super::MOST_UNITS;
 use super::candidates::{Candidate, Gang};
 
 /// The pods that are evicted at once: one pod, or all of a gang.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Unit {
     /// The pods, as indices into the candidates.
     pub(super) pods: Vec<usize>,
