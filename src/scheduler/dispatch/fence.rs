@@ -86,8 +86,8 @@ impl Destination {
         if matches!(error, CallError::NotFound(_)) {
             return Done::Known(attempt.report(FenceAnswer::Gone, 0));
         }
-        // Another pod may have the name.
-        if matches!(error, CallError::Conflict(_))
+        // Another pod may have the name. kube-apiserver answers a patch with another UID with 422, because that field is immutable.
+        if matches!(error, CallError::Conflict(_) | CallError::Invalid(_))
             && let Ok(pod) = self.caller.read("get", "pods", || pods.get(&attempt.name)).await
             && pod.metadata.uid.as_deref() != Some(&*attempt.uid)
         {

@@ -65,7 +65,8 @@ async fn answer(method: &Method, path: &str, body: &Value) -> (u16, Value) {
                 ("blocked", _) => failure(403),
                 ("slow", _) => std::future::pending().await,
                 (_, "gone") => failure(404),
-                (_, "replaced" | "contended") => failure(409),
+                (_, "replaced") => failure(422),
+                (_, "contended") => failure(409),
                 (_, "bound") => pod("ns/bound", Some("n")),
                 (_, name) => pod(name, None),
             }
