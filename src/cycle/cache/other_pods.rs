@@ -8,7 +8,7 @@ use crate::api::{PodFacts, Uid};
 use crate::cycle::placement::topology::placed::Place;
 use crate::cycle::placement::topology::selection::SelectorId;
 
-use super::{Cache, Member, Wake};
+use super::{Cache, Change, Member, Wake};
 
 /// The most pods that are looked at again after a selector went.
 const MOST_AT_ONCE: usize = 16;
@@ -109,14 +109,18 @@ impl Cache {
         }
     }
 
-    /// Finds the classes of those waiting pods again that other terms of anti-affinity keep away than before.
+    /// Finds the classes of those waiting pods again that other terms of anti-affinity keep away than before. Where that may be fewer, their PodGroups are tried
+    /// again: what they wait for is recorded by their former class.
     pub(super) fn reclassify(&mut self) {
-        for set in self.on_nodes.take_changed() {
+        for (set, may_be_fewer) in self.on_nodes.take_changed() {
             for uid in self.waiting_with.get(&set).cloned().unwrap_or_default() {
                 let Some(member) = self.pods.get_mut(&uid) else { continue };
                 let class = self.classes.join(&member.facts, &mut self.on_nodes);
-                if let Some(before) = member.class.replace(class) {
-                    self.classes.leave(before);
+                let before = member.class.replace(class);
+                before.into_iter().for_each(|before| self.classes.leave(before));
+                if may_be_fewer && before != Some(class) {
+                    let group = member.facts.group.clone();
+                    self.changed(Change::Group(group));
                 }
             }
         }

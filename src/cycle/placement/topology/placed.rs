@@ -39,7 +39,7 @@ pub struct PlacedPods {
     /// The pods of each PodGroup on each node, of PodGroups that are spread by default.
     groups: BTreeMap<GroupKey, OnNodes>,
     /// The label sets that other terms keep away or attract than before, since they were taken last.
-    changed: BTreeSet<LabelSetId>,
+    changed: BTreeMap<LabelSetId, bool>,
     /// Whether a selector went, so that there may be room for another one.
     room_made: bool,
     /// The kinds of devices (extended resources with a `/`) that any pod has requested since the start, at most [`MOST_DEVICES`].
@@ -139,7 +139,7 @@ impl PlacedPods {
             let entry = self.terms.entry(term.clone()).or_default();
             entry.users = entry.users.saturating_add(1);
             if entry.users == 1 {
-                self.changed.extend(self.selection.sets_of(id));
+                self.selection.sets_of(id).for_each(|set| _ = self.changed.entry(set).or_default());
             }
             terms.push(term);
         }
@@ -152,7 +152,7 @@ impl PlacedPods {
             let entry = self.wishes.entry(wish.clone()).or_default();
             entry.users = entry.users.saturating_add(1);
             if entry.users == 1 {
-                self.changed.extend(self.selection.sets_of(id));
+                self.selection.sets_of(id).for_each(|set| _ = self.changed.entry(set).or_default());
             }
             wishes.push(wish);
         }
@@ -176,7 +176,7 @@ impl PlacedPods {
                 entry.users = entry.users.saturating_sub(1);
                 if entry.users == 0 {
                     self.terms.remove(&term);
-                    self.changed.extend(self.selection.sets_of(term.0));
+                    self.selection.sets_of(term.0).for_each(|set| _ = self.changed.insert(set, true));
                 }
             }
             self.leave_selector(term.0);
@@ -186,7 +186,7 @@ impl PlacedPods {
                 entry.users = entry.users.saturating_sub(1);
                 if entry.users == 0 {
                     self.wishes.remove(&wish);
-                    self.changed.extend(self.selection.sets_of(wish.0));
+                    self.selection.sets_of(wish.0).for_each(|set| _ = self.changed.entry(set).or_default());
                 }
             }
             self.leave_selector(wish.0);
@@ -255,7 +255,7 @@ impl PlacedPods {
                 let of_set = self.of_sets.get(set).into_iter().flat_map(OnNodes::iter);
                 let of_selector = self.of_selectors.entry(*id).or_default();
                 of_set.for_each(|(node, count)| of_selector.add(node, count, matches));
-                self.changed.insert(*set);
+                self.changed.insert(*set, true);
             }
         }
         !changed.is_empty()
@@ -350,8 +350,8 @@ impl PlacedPods {
         }
     }
 
-    /// Takes the label sets that other terms keep away than before.
-    pub fn take_changed(&mut self) -> BTreeSet<LabelSetId> {
+    /// Takes the label sets that other terms keep away than before, and whether that may be fewer.
+    pub fn take_changed(&mut self) -> BTreeMap<LabelSetId, bool> {
         std::mem::take(&mut self.changed)
     }
 
