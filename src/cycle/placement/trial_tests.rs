@@ -46,7 +46,7 @@ fn cluster() -> Cluster {
 /// The zones that a pod with the label must not go to.
 fn forbidden(trial: &mut Trial<'_>) -> Vec<String> {
     let set = trial.placed().set_of(&db("asks", false).uid).unwrap();
-    let terms = ClassTerms { kept_away_by: trial.placed().terms_against(set).cloned().collect(), ..ClassTerms::default() };
+    let terms = ClassTerms { kept_away_by: trial.placed().terms_against(set).collect(), ..ClassTerms::default() };
     let (none, mut domains) = (BTreeSet::new(), Domains::default());
     let snapshot = trial.snapshot(Strategy::Spread, &none);
     let verdict = Verdict::of(&terms, &Vec::new(), Facts { nodes: snapshot.nodes, placed: snapshot.placed, domains: &mut domains });

@@ -88,7 +88,8 @@ fn of_other_pods(preferences: &ClassPreferences, candidates: &[Candidate], facts
         add_domains(&mut sums, i64::from(*weight), pods, candidates, &facts.domains.of(key, facts.nodes));
     }
     for wish in &preferences.wished_by {
-        add_domains(&mut sums, i64::from(wish.2), facts.placed.wishing(wish), candidates, &facts.domains.of(&wish.1, facts.nodes));
+        let (_, (key, weight)) = wish;
+        add_domains(&mut sums, i64::from(*weight), facts.placed.wishing(wish), candidates, &facts.domains.of(key, facts.nodes));
     }
     let (least, most) = (sums.iter().copied().min().unwrap_or(0), sums.iter().copied().max().unwrap_or(0));
     sums.into_iter().map(|sum| part(sum.saturating_sub(least), most.saturating_sub(least))).collect()

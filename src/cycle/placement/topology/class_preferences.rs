@@ -26,7 +26,7 @@ impl ClassPreferences {
     /// Joins the selectors of the preferences, for a pod with the label set; none where there is no preference. [`leave`](Self::leave) is the inverse.
     #[must_use]
     pub fn join(terms: &PodTerms, set: LabelSetId, placed: &mut PlacedPods) -> Option<Self> {
-        let wished_by: Vec<WishId> = placed.wishes_for(set).cloned().collect();
+        let wished_by: Vec<WishId> = placed.wishes_for(set).collect();
         wished_by.iter().for_each(|wish| placed.hold_selector(wish.0));
         let mut all = Self { wished_by, ..Self::default() };
         if let Some(own) = &terms.preferences {

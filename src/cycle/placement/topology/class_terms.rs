@@ -69,7 +69,7 @@ impl ClassTerms {
         });
         let spread: Vec<Spread> = spread.collect();
         // The numbers of these selectors must not be given away while the class exists.
-        let kept_away_by: Vec<TermId> = placed.terms_against(set).cloned().collect();
+        let kept_away_by: Vec<TermId> = placed.terms_against(set).collect();
         kept_away_by.iter().for_each(|term| placed.hold_selector(term.0));
         let preferences = ClassPreferences::join(terms, set, placed);
         Self {
@@ -105,7 +105,7 @@ impl ClassTerms {
         affinity.chain(self.anti_affinity.iter().map(|term| term.0)).chain(self.spread.iter().map(|spread| spread.selector))
     }
 
-    /// Returns the selectors whose pods may open a domain when one comes or goes: those of affinity and spread.
+    /// Returns the selectors of affinity and spread: a pod that one of them matches may open a domain when it comes or goes.
     pub fn counted(&self) -> impl Iterator<Item = SelectorId> + '_ {
         self.affinity.iter().map(|affinity| affinity.selector).chain(self.spread.iter().map(|spread| spread.selector))
     }

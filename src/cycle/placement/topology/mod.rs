@@ -18,6 +18,7 @@ pub mod placed;
 pub mod selection;
 mod slab;
 mod spread;
+mod terms;
 pub mod verdict;
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::resources::ResourceName;
 
 use super::on_nodes::{Count, OnNodes};
 use super::selection::{LabelSetId, PodLabels, Selection, SelectorId};
+use super::terms::Terms;
 
 /// A selector and a topology key: what a term of required anti-affinity keeps away, and in which domains.
 pub type TermId = (SelectorId, Arc<str>);
@@ -31,14 +32,14 @@ pub struct PlacedPods {
     /// By selector, the pods on each node.
     of_selectors: BTreeMap<SelectorId, OnNodes>,
     /// By term of anti-affinity.
-    terms: BTreeMap<TermId, Term>,
+    terms: Terms<Arc<str>>,
     /// By port and protocol: where it is taken.
     ports: BTreeMap<(u16, Arc<str>), ByAddress>,
     /// By term of a preference of pods.
-    wishes: BTreeMap<WishId, Term>,
+    wishes: Terms<(Arc<str>, i32)>,
     /// The pods of each PodGroup on each node, of PodGroups that are spread by default.
     groups: BTreeMap<GroupKey, OnNodes>,
-    /// The label sets that other terms keep away or attract than before, since they were taken last.
+    /// The label sets that other terms keep away or attract than before, since they were taken last, and whether fewer may keep them away.
     changed: BTreeMap<LabelSetId, bool>,
     /// Whether a selector went, so that there may be room for another one.
     room_made: bool,
@@ -53,19 +54,10 @@ const MOST_DEVICES: usize = 256;
 type ByAddress = BTreeMap<Option<Arc<str>>, OnNodes>;
 
 /// A selector, a topology key and a weight: the pods that a pod would have in its domain, or not have there (negative).
-pub type WishId = (SelectorId, Arc<str>, i32);
+pub type WishId = (SelectorId, (Arc<str>, i32));
 
 /// The weight of a term of required affinity of a pod that is there, as `hardPodAffinityWeight` of kube-scheduler.
 const REQUIRED: i32 = 1;
-
-/// A term of required anti-affinity, or of a preference.
-#[derive(Debug, Default)]
-struct Term {
-    /// How many pods have it, wherever they are.
-    users: usize,
-    /// How many of them are on each node.
-    owners: OnNodes,
-}
 
 #[derive(Debug)]
 struct Pod {
@@ -132,29 +124,27 @@ impl PlacedPods {
         let place = self.take(uid);
         self.unlearn(uid);
         let set = self.selection.join_set(PodLabels { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() });
-        let mut terms = Vec::new();
+        let mut terms: Vec<TermId> = Vec::new();
         for term in &pod.terms.anti_affinity {
             let id = self.join_selector(std::slice::from_ref(&term.pods), &pod.terms.namespace);
-            let term = (id, Arc::clone(&term.topology_key));
-            let entry = self.terms.entry(term.clone()).or_default();
-            entry.users = entry.users.saturating_add(1);
-            if entry.users == 1 {
-                self.selection.sets_of(id).for_each(|set| _ = self.changed.entry(set).or_default());
+            terms.push((id, Arc::clone(&term.topology_key)));
+        }
+        for term in &terms {
+            if self.terms.join(term) {
+                self.note_changed(term.0, false);
             }
-            terms.push(term);
         }
         let required = pod.terms.affinity.iter().map(|term| (REQUIRED, term));
         let preferred = pod.terms.preferences.iter().flat_map(|all| &all.others).map(|(weight, term)| (*weight, term));
-        let mut wishes = Vec::new();
+        let mut wishes: Vec<WishId> = Vec::new();
         for (weight, term) in required.chain(preferred) {
             let id = self.join_selector(std::slice::from_ref(&term.pods), &pod.terms.namespace);
-            let wish = (id, Arc::clone(&term.topology_key), weight);
-            let entry = self.wishes.entry(wish.clone()).or_default();
-            entry.users = entry.users.saturating_add(1);
-            if entry.users == 1 {
-                self.selection.sets_of(id).for_each(|set| _ = self.changed.entry(set).or_default());
+            wishes.push((id, (Arc::clone(&term.topology_key), weight)));
+        }
+        for wish in &wishes {
+            if self.wishes.join(wish) {
+                self.note_changed(wish.0, false);
             }
-            wishes.push(wish);
         }
         let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
         let known = Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, place: None };
@@ -172,28 +162,27 @@ impl PlacedPods {
     fn unlearn(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.remove(uid) else { return };
         for term in pod.terms {
-            if let Some(entry) = self.terms.get_mut(&term) {
-                entry.users = entry.users.saturating_sub(1);
-                if entry.users == 0 {
-                    self.terms.remove(&term);
-                    self.selection.sets_of(term.0).for_each(|set| _ = self.changed.insert(set, true));
-                }
+            if self.terms.leave(&term) {
+                self.note_changed(term.0, true);
             }
             self.leave_selector(term.0);
         }
         for wish in pod.wishes {
-            if let Some(entry) = self.wishes.get_mut(&wish) {
-                entry.users = entry.users.saturating_sub(1);
-                if entry.users == 0 {
-                    self.wishes.remove(&wish);
-                    self.selection.sets_of(wish.0).for_each(|set| _ = self.changed.entry(set).or_default());
-                }
+            if self.wishes.leave(&wish) {
+                self.note_changed(wish.0, false);
             }
             self.leave_selector(wish.0);
         }
         if self.selection.leave_set(pod.set) {
             self.of_sets.remove(&pod.set);
             self.changed.remove(&pod.set);
+        }
+    }
+
+    /// Notes that other terms than before keep away or attract the pods that the selector matches, and whether fewer may keep them away.
+    fn note_changed(&mut self, selector: SelectorId, may_be_fewer: bool) {
+        for set in self.selection.sets_of(selector) {
+            *self.changed.entry(set).or_default() |= may_be_fewer;
         }
     }
 
@@ -266,8 +255,8 @@ impl PlacedPods {
         self.selection.namespaces()
     }
 
-    /// Adds a user of the selector: of what is selected by all of these. Its pods are counted from now on. `owner` is the namespace of the pods whose
-    /// selector it is. Where it has too many, all pods that these might reach are selected, so that nothing is placed where it must not be.
+    /// Adds a user of the selector: of what is selected by all of these. Its pods are counted from now on. `owner` is the namespace of the pods that
+    /// have the selector. Where it has too many, all pods that these might reach are selected, so that nothing is placed where it must not be.
     pub fn join_selector(&mut self, all: &[PodSelector], owner: &Arc<str>) -> SelectorId {
         let (id, is_new) = match self.selection.join_selector(all, owner) {
             Some(joined) => joined,
@@ -317,16 +306,8 @@ impl PlacedPods {
         for selector in self.selection.selectors_of(pod.set) {
             self.of_selectors.entry(selector).or_default().add(node, count, more);
         }
-        for term in &pod.terms {
-            if let Some(term) = self.terms.get_mut(term) {
-                term.owners.add(node, count, more);
-            }
-        }
-        for wish in &pod.wishes {
-            if let Some(wish) = self.wishes.get_mut(wish) {
-                wish.owners.add(node, count, more);
-            }
-        }
+        pod.terms.iter().for_each(|term| self.terms.count(term, node, count, more));
+        pod.wishes.iter().for_each(|wish| self.wishes.count(wish, node, count, more));
         if let Some(group) = &pod.group {
             match self.groups.get_mut(group) {
                 Some(pods) => pods.add(node, count, more),
@@ -401,26 +382,18 @@ impl PlacedPods {
     }
 
     /// Returns the terms of anti-affinity, of any pod wherever it is, that keep away pods with this label set; in order.
-    pub fn terms_against(&self, set: LabelSetId) -> impl Iterator<Item = &TermId> + '_ {
-        let of = |selector: SelectorId| {
-            let least: Arc<str> = Arc::from("");
-            self.terms.range((selector, least)..).map(|(term, _)| term).take_while(move |(of, _)| *of == selector)
-        };
-        self.selection.selectors_of(set).flat_map(of)
+    pub fn terms_against(&self, set: LabelSetId) -> impl Iterator<Item = TermId> + '_ {
+        self.selection.selectors_of(set).flat_map(|selector| self.terms.of(selector))
     }
 
     /// Returns the preferences, of any pod wherever it is, about pods with this label set, and the required affinity that selects them; in order.
-    pub fn wishes_for(&self, set: LabelSetId) -> impl Iterator<Item = &WishId> + '_ {
-        let of = |selector: SelectorId| {
-            let least: Arc<str> = Arc::from("");
-            self.wishes.range((selector, least, i32::MIN)..).map(|(wish, _)| wish).take_while(move |(of, _, _)| *of == selector)
-        };
-        self.selection.selectors_of(set).flat_map(of)
+    pub fn wishes_for(&self, set: LabelSetId) -> impl Iterator<Item = WishId> + '_ {
+        self.selection.selectors_of(set).flat_map(|selector| self.wishes.of(selector))
     }
 
     /// Returns the number of pods on each node that have this preference.
     pub fn wishing(&self, wish: &WishId) -> impl Iterator<Item = (NodeId, Count)> + '_ {
-        self.wishes.get(wish).into_iter().flat_map(|wish| wish.owners.iter())
+        self.wishes.owners(wish)
     }
 
     /// Returns the pods of the PodGroup on each node, if they are spread by default; none where none is on a node.
@@ -436,7 +409,7 @@ impl PlacedPods {
 
     /// Returns the nodes with pods that have this term of anti-affinity.
     pub fn owners(&self, term: &TermId) -> impl Iterator<Item = NodeId> + '_ {
-        self.terms.get(term).into_iter().flat_map(|term| term.owners.iter()).map(|(node, _)| node)
+        self.terms.owners(term).map(|(node, _)| node)
     }
 
     /// Returns whether nothing is remembered but the labels of namespaces.
@@ -453,11 +426,5 @@ impl PlacedPods {
             && wishes.is_empty()
             && groups.is_empty()
             && changed.is_empty()
-    }
-
-    /// Returns the selector with this number.
-    #[must_use]
-    pub fn selector(&self, id: SelectorId) -> Option<&Arc<[PodSelector]>> {
-        self.selection.selector(id)
     }
 }

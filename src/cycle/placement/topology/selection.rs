@@ -17,7 +17,7 @@ use crate::api::pod_terms::PodSelector;
 use super::slab::Slab;
 
 /// The most selectors that pods of one namespace may have and that are found in the same way: by the same value of a label, or by their reach. So a label set
-/// is compared with at most this number for each of its labels, and once more, for each namespace with such pods. A pod whose selectors would be more is not placed.
+/// is compared with at most this number for each of its labels, and once more, for each namespace with such pods. A pod with one selector more is not placed.
 pub const MOST_ALIKE: usize = 256;
 
 /// A requirement with more values does not help to find pods.
@@ -82,7 +82,7 @@ enum FoundBy {
 struct Selector {
     all: Arc<[PodSelector]>,
     users: usize,
-    /// The namespace of the pods whose selector it was first.
+    /// The namespace of the pods that had it first.
     owner: Arc<str>,
     /// How its pods are found: by one of the values of one label, or by its reach.
     found_by: Vec<FoundBy>,
@@ -331,11 +331,6 @@ impl Selection {
     /// Returns the label sets that the selector matches.
     pub(super) fn sets_of(&self, id: SelectorId) -> impl Iterator<Item = LabelSetId> + '_ {
         self.selectors.get(id.0).into_iter().flat_map(|selector| selector.sets.iter().copied())
-    }
-
-    /// Returns the selector.
-    pub(super) fn selector(&self, id: SelectorId) -> Option<&Arc<[PodSelector]>> {
-        self.selectors.get(id.0).map(|selector| &selector.all)
     }
 
     /// Returns the numbers of label sets and of selectors in use.
