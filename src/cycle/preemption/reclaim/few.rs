@@ -11,9 +11,10 @@ use super::stage::Places;
 const MOST: usize = 3;
 
 impl Search<'_, '_> {
-    /// Returns the places of the gang without the fewest units, the cheapest of these; none where more are needed, or there are too many units.
+    /// Returns the places of the gang without the fewest units, the cheapest of these; none where more are needed, there are too many units, or the gang counts no
+    /// other pods.
     pub(super) fn few(&mut self) -> Option<Places> {
-        if !self.is_small() {
+        if !self.is_small() || !self.stage.others_matter_to(self.preemptor) {
             return None;
         }
         self.victims.clear();

@@ -41,20 +41,19 @@ impl<'s, 'w> Search<'s, 'w> {
     pub(super) fn run(mut self, without: Refusal) -> Result<Preemption, NotPreempted> {
         let mut limits = BTreeSet::new();
         let mut last = None;
-        let others_matter = self.stage.others_matter_to(self.preemptor);
         if let Err(Some(refusal)) = self.try_with(&self.all())
             && !self.helps_to_keep_required()
         {
-            return match others_matter.then(|| self.few()).flatten() {
+            return match self.few() {
                 Some(places) => Ok(self.spare(places)),
                 None => Err(NotPreempted::Unplaceable(Box::new(refusal))),
             };
         }
         let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.alternatives());
-        match found.or_else(|| others_matter.then(|| self.few()).flatten()) {
+        match found.or_else(|| self.few()) {
             Some(places) => Ok(self.spare(places)),
             None => {
-                let every = self.is_small() && !self.is_spent() && !others_matter;
+                let every = self.is_small() && !self.is_spent() && !self.stage.others_matter_to(self.preemptor);
                 Err(NotPreempted::NotEnough { limits, refusal: Box::new(last.unwrap_or(without)), every })
             }
         }
