@@ -25,7 +25,7 @@ use super::unsupported::{Unsupported, unsupported};
 /// The default grace period, as in the API server.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The kinds of controllers whose pods are spread over nodes and zones by default, as in kube-scheduler.
+/// The kinds of controllers with pods that are spread over nodes and zones by default, as in kube-scheduler.
 const REPLICATED: [&str; 3] = ["ReplicaSet", "ReplicationController", "StatefulSet"];
 
 /// The phase of a pod.

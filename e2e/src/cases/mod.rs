@@ -303,7 +303,7 @@ pub fn table() -> Vec<Case> {
         case!("P5", "pods with host ports", usual(), placing::host_ports).under_faults_in_soak(),
         case!("P6", "a gang of two helpers and a worker with a whole node's devices", usual(), placing::helpers_and_a_worker)
             .under_faults_in_soak(),
-        case!("P7", "gangs whose members find places in another order than theirs", usual(), placing::members_in_a_better_order)
+        case!("P7", "gangs with members that find places in another order than theirs", usual(), placing::members_in_a_better_order)
             .under_faults_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),

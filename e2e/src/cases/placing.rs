@@ -136,7 +136,7 @@ pub(super) async fn gang_in_one_zone(w: &mut World) -> Result<()> {
     constraints_judged(w, 4).await
 }
 
-/// P4. A gang of two whose members need each other beside them, whichever of them comes first.
+/// P4. A gang of two with members that need each other beside them, in either order of their creation.
 pub(super) async fn members_that_need_each_other(w: &mut World) -> Result<()> {
     let client = w.client();
     five_nodes(&client).await?;

@@ -64,7 +64,7 @@ impl Cache {
         self.reclassify();
     }
 
-    /// Refuses a waiting pod whose selectors are more than are told apart in its namespace.
+    /// Refuses a waiting pod with more selectors than are told apart in its namespace.
     pub(super) fn refuse_crowded(&mut self, facts: &mut PodFacts) {
         if facts.node.is_none() && self.on_nodes.has_no_room_for(&facts.terms) {
             facts.unsupported.push(Unsupported::Selector);

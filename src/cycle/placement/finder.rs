@@ -193,7 +193,7 @@ impl NodeFinder {
     }
 }
 
-/// The pods of a PodGroup whose pods are spread by default.
+/// The pods of a PodGroup that are spread by default.
 struct Replicas<'a> {
     group: &'a OnNodes,
     zones: Arc<KeyDomains>,

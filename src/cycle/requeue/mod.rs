@@ -51,7 +51,7 @@ pub(in crate::cycle) struct Requeue {
     changes: Changes,
     /// The fifo queues that lost a PodGroup that may have been the first one.
     left_by_first: BTreeSet<Arc<str>>,
-    /// The fifo queues whose first PodGroup has its minimum and waits with a further member.
+    /// The fifo queues in which the first PodGroup has its minimum and waits with a further member.
     first_is_further: BTreeSet<Arc<str>>,
     /// The PodGroups in their admission back-off that lack members and lacked room on the nodes, with what they ask for.
     resting: BTreeMap<GroupKey, Resources>,

@@ -6,7 +6,7 @@
 //! | change | PodGroups that are tried |
 //! |---|---|
 //! | a node has more room, or takes other pods | those with a member that the node takes now, as many as there is room for |
-//! | a pod came to a node | those with a member whose affinity or spread counts it |
+//! | a pod came to a node | those with a member that counts it for its affinity or spread |
 //! | a pod left its node | the same, and those with a member that it kept away |
 //! | the topology domains changed | those with a member that other pods matter to |
 //! | a queue has more left | those that it, or a queue above it, refused, where the resource that was refused fits now |

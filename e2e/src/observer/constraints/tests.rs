@@ -127,7 +127,7 @@ fn a_binding_that_a_constraint_forbids_is_found() {
 #[test]
 fn bindings_that_were_decided_together_arrive_in_any_order() {
     let plain = json!({});
-    // The follower needs the leader, whose binding arrives later.
+    // The follower needs the leader, and the leader's binding arrives later.
     let mut trace = Trace::begin();
     let mut other = beside("zone");
     other["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]["labelSelector"] =

@@ -19,7 +19,7 @@ pub(super) struct Kind<'a> {
 }
 
 impl Kind<'_> {
-    /// Returns the topology key in whose domains the pods keep each other away; none where they do not.
+    /// Returns the topology key of the domains in which the pods keep each other away; none where they do not.
     pub(super) fn apart(&self) -> Option<&Arc<str>> {
         let ClassTerms { anti_affinity, kept_away_by, .. } = &self.class.terms;
         anti_affinity.iter().find(|term| kept_away_by.contains(term)).map(|term| &term.1)
