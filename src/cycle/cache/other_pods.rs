@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::unsupported::Unsupported;
 use crate::api::{PodFacts, Uid};
-use crate::cycle::placement::topology::placed::Place;
+use crate::cycle::placement::topology::place::Place;
 use crate::cycle::placement::topology::selection::SelectorId;
 
 use super::{Cache, Change, Member, Wake};

@@ -14,7 +14,8 @@ use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::finder::{Asks, NodeFinder};
 use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::snapshot::Snapshot;
-use crate::cycle::placement::topology::placed::{Place, PlacedPods};
+use crate::cycle::placement::topology::place::Place;
+use crate::cycle::placement::topology::placed::PlacedPods;
 use crate::cycle::testing::node;
 
 #[derive(Default)]
