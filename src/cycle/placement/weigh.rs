@@ -11,15 +11,17 @@
 //! | preferred node affinity | the sum of the weights of the terms | 2 |
 //! | preferred affinity and anti-affinity, that of the pods that are there, and their required affinity | the sum of the weights | 2 |
 //! | spread: `ScheduleAnyway`, or the default for replicas | fewer pods in the domains | 2 |
+//! | [images](super::images) that the node has; where pods are packed they only decide among nodes with the same points | the sum of the sizes | 1 |
 //!
 //! All numbers are whole, so that the result is the same on every machine.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::class::Class;
 use super::filter::preference;
 use super::nodes::NodeId;
-use super::score::WHOLE;
+use super::score::{Cost, Figures, WHOLE};
 use super::topology::class_preferences::ClassPreferences;
 use super::topology::class_terms::Spread;
 use super::topology::domains::KeyDomains;
@@ -36,8 +38,7 @@ const DEFAULT_SKEW: (u32, u32) = (3, 5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate {
     /// The figures of its [`Score`](super::score::Score).
-    pub(super) wasted: u32,
-    pub(super) cost: u32,
+    pub(super) figures: Figures,
     pub(super) id: NodeId,
 }
 
@@ -56,8 +57,8 @@ pub(super) fn best(
             *points = points.saturating_add(of.saturating_mul(weight));
         }
     };
-    add(2, candidates.iter().map(|node| whole.saturating_sub(i64::from(node.cost))).collect());
-    let wasted: Vec<i64> = candidates.iter().map(|node| i64::from(node.wasted)).collect();
+    add(2, candidates.iter().map(|node| whole.saturating_sub(i64::from(node.figures.cost.millionths()))).collect());
+    let wasted: Vec<i64> = candidates.iter().map(|node| i64::from(node.figures.wasted)).collect();
     let most = wasted.iter().copied().max().unwrap_or(0);
     add(3, wasted.iter().map(|wasted| part(most.saturating_sub(*wasted), most)).collect());
     if let Some(preferences) = &class.terms.preferences {
@@ -76,8 +77,22 @@ pub(super) fn best(
     if let Some(group) = group {
         add(2, of_default_spread(group, candidates, &mut facts));
     }
-    let best = points.iter().copied().max()?;
-    candidates.iter().zip(&points).find(|(_, points)| **points == best).map(|(node, _)| node.id)
+    if candidates.iter().any(|node| node.figures.lacking > 0) {
+        add(1, candidates.iter().map(|node| of_images(node.figures)).collect());
+    }
+    let worth = |(node, points): &(&Candidate, &i64)| {
+        let is_packed = matches!(node.figures.cost, Cost::Idle(_));
+        (Reverse(**points), if is_packed { node.figures.lacking } else { 0 })
+    };
+    candidates.iter().zip(&points).min_by_key(worth).map(|(node, _)| node.id)
+}
+
+/// Points for the images that are on the node; none where pods are packed.
+fn of_images(figures: Figures) -> i64 {
+    match figures.cost {
+        Cost::Used(_) => i64::from(WHOLE.saturating_sub(figures.lacking)),
+        Cost::Idle(_) => 0,
+    }
 }
 
 /// Points for the pods in the domains, by the pod's preferences and by theirs.

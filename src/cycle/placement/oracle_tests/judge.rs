@@ -94,7 +94,7 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
     let (nodes, placed) = (&cache.nodes, &cache.on_nodes);
     let snapshot = Snapshot { nodes, ledger: cache.accounting.ledger(), placed, strategy: NodeStrategy::Spread, barred: &barred };
     let verdict = NodeFinder::default().verdict(&class.terms, &counting(class, nodes), snapshot);
-    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &barred };
+    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &barred, images: None };
     let refused = |facts: &NodeFacts| {
         let node = snapshot.node(nodes.id(&facts.name)?)?;
         let reason = refusal(&query, &node)?.reason;
@@ -107,7 +107,7 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
         Some((facts.name.to_string(), words))
     };
     let answer: Answer = nodes.iter().filter_map(|facts| refused(facts)).collect();
-    let asks = Asks { id: member.class.unwrap(), class, users: 1, group: None, only: None };
+    let asks = Asks { id: member.class.unwrap(), class, users: 1, group: None, images: None, only: None };
     let found = NodeFinder::default().best(asks, &[].into(), snapshot);
     assert_eq!(found.is_ok(), answer.len() < nodes.len(), "{answer:?}");
     let counts = found.err().map(|tally| {
