@@ -9,7 +9,7 @@
 //! 2. [`membership`]: which PodGroup a pod belongs to.
 //! 3. [`podgroup`] and [`queue`]: the API of Volcano that the programs serve.
 //! 4. [`pod`], [`node`], [`priority_class`] and [`budget`]: the objects of Kubernetes.
-//! 5. [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
+//! 5. [`images`], [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
 //! 6. [`workload`]: the owners of pods.
 //! 7. [`crd`]: the CustomResourceDefinitions.
 
@@ -19,6 +19,7 @@ pub mod fault;
 #[cfg(test)]
 mod fields;
 pub mod group_facts;
+pub mod images;
 pub mod label_selector;
 pub mod membership;
 pub mod names;

@@ -49,6 +49,7 @@ pub(crate) fn node(name: &str, offers: &[(&str, i64)]) -> NodeFacts {
         soft_taints: Vec::new(),
         unschedulable: false,
         declared_features: [].into(),
+        images: [].into(),
         faults: Vec::new(),
     }
 }
@@ -80,6 +81,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         protected: false,
         gated: false,
         constraints: Constraints::default(),
+        images: None,
         unsupported: Vec::new(),
         terms: Arc::default(),
         scheduled_condition: None,

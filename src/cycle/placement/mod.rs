@@ -8,7 +8,7 @@
 //!
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
-//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], `weigh` (preferences), [`nodes`], [`class`], [`topology`],
+//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences), [`nodes`], [`class`], [`topology`],
 //! [`nominated_by_others`], and how
 //! the best node is found fast: [`finder`], `node_table`.
 //!
@@ -19,6 +19,7 @@ pub mod capacity;
 pub mod class;
 pub mod filter;
 pub mod finder;
+pub mod images;
 mod node_table;
 pub mod nodes;
 pub mod nominated_by_others;

@@ -284,6 +284,7 @@ impl<'w> Placer<'w> {
             class,
             users: self.classes.users_of(id),
             group: spreads(pod.facts, self.strategy).then_some(&pod.facts.group),
+            images: pod.facts.images.as_ref(),
             only: self.only.as_ref().filter(|(of, _)| *of == id).map(|(_, only)| only.as_slice()),
         };
         self.finder.best(asks, &self.last, self.trial.snapshot(self.strategy, &self.barred))
@@ -294,7 +295,7 @@ impl<'w> Placer<'w> {
         let verdict = self.verdict_on(pod);
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let Some((id, node)) = snapshot.nodes.id(name).and_then(|id| Some((id, snapshot.node(id)?))) else { return Err(Arc::default()) };
-        let query = Query { request: &pod.request, constraints: &pod.constraints, verdict: &verdict, barred: &self.barred };
+        let query = Query { request: &pod.request, constraints: &pod.constraints, verdict: &verdict, barred: &self.barred, images: None };
         let Some(no) = refusal(&query, &node) else { return Ok(id) };
         let reasons = [(no.reason, Count { nodes: 1, asked: no.asked, most_free: no.free })].into();
         Err(Arc::new(Tally { nodes: 1, reasons }))

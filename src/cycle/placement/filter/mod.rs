@@ -34,7 +34,10 @@ use crate::resources::{Amount, Resources};
 pub(super) use node_affinity::preference;
 pub(super) use taints::avoided;
 
+use super::class::Class;
+use super::images::ImagePoints;
 use super::nodes::NodeId;
+use super::snapshot::Snapshot;
 use super::topology::verdict::Verdict;
 
 /// The requirements of a pod on a node.
@@ -48,6 +51,15 @@ pub struct Query<'a> {
     pub verdict: &'a Verdict,
     /// The node groups of other queues.
     pub barred: &'a BTreeSet<String>,
+    /// The points that nodes have for the images of the pod, which refuse nothing; none where all nodes have the same.
+    pub images: Option<&'a ImagePoints>,
+}
+
+impl<'a> Query<'a> {
+    /// The requirements of pods of the class, whatever their images are.
+    pub(super) fn of(class: &'a Class, verdict: &'a Verdict, snapshot: Snapshot<'a>) -> Self {
+        Self { request: &class.request, constraints: &class.constraints, verdict, barred: snapshot.barred, images: None }
+    }
 }
 
 /// One node, as it is at this moment.
@@ -132,7 +144,7 @@ pub fn refusal(query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
 /// Returns why the node would not take the pod even without any placed pod; none if it would.
 #[must_use]
 pub fn lasting_refusal(constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> Option<No> {
-    let query = Query { request: &Resources::new(), constraints, verdict: &Verdict::default(), barred };
+    let query = Query { request: &Resources::new(), constraints, verdict: &Verdict::default(), barred, images: None };
     PREDICATES.iter().filter(|predicate| predicate.basis() == Basis::Objects).find_map(|predicate| predicate.refuses(&query, node))
 }
 

@@ -38,7 +38,7 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
         for constraints in [&Constraints::default(), &selector, &affinity, &features] {
             for (verdict, barred) in [(&nothing, &none), (&zone_a, &none), (&nothing, &others)] {
                 let request = amounts(&[("cpu", 1)]);
-                let query = Query { request: &request, constraints, verdict, barred };
+                let query = Query { request: &request, constraints, verdict, barred, images: None };
                 for (at, predicate) in PREDICATES.iter().enumerate() {
                     let could = predicate.concerns_node(facts) && predicate.concerns_pod(&query);
                     let refuses = predicate.refuses(&query, &node).is_some();

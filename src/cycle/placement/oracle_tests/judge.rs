@@ -18,6 +18,9 @@ use crate::cycle::state::SchedulingState;
 /// For each node that refuses: the plugin and its reasons.
 pub(super) type Answer = BTreeMap<String, Vec<String>>;
 
+/// For each node that takes the pod: the points by plugin, with the plugin's weight.
+pub(super) type Scores = BTreeMap<String, BTreeMap<String, i64>>;
+
 /// For each reason: how many nodes refuse for it.
 pub(super) type Counts = BTreeMap<String, u32>;
 
@@ -46,17 +49,29 @@ impl Oracle {
         Self { child, questions, answers }
     }
 
-    /// Asks about each pending pod. A pod that has ended is not in kube-scheduler's snapshot.
+    /// Asks about each pending pod.
     pub(super) fn ask(&mut self, question: &Value) -> Vec<Answer> {
+        serde_json::from_value(self.reply(question)["answers"].take()).unwrap()
+    }
+
+    /// Asks which points each plugin gives the nodes that take each pending pod.
+    pub(super) fn scores(&mut self, question: &Value) -> Vec<Scores> {
+        let mut question = question.clone();
+        question["scores"] = true.into();
+        serde_json::from_value(self.reply(&question)["scores"].take()).unwrap()
+    }
+
+    /// Returns the reply. A pod that has ended is not in kube-scheduler's snapshot.
+    fn reply(&mut self, question: &Value) -> Value {
         let mut question = question.clone();
         let ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         question["pods"].as_array_mut().unwrap().retain(|pod| !ended(pod));
         writeln!(self.questions, "{question}").unwrap();
         let mut line = String::new();
         self.answers.read_line(&mut line).unwrap();
-        let mut reply: Value = serde_json::from_str(&line).unwrap();
+        let reply: Value = serde_json::from_str(&line).unwrap();
         assert!(reply["error"].is_null(), "{reply} for {question}");
-        serde_json::from_value(reply["answers"].take()).unwrap()
+        reply
     }
 }
 
@@ -69,6 +84,18 @@ impl Drop for Oracle {
 
 /// Answers the same question by our predicates.
 pub(super) fn ours(question: &Value) -> Vec<Ours> {
+    let state = state_of(question);
+    pending(question).iter().map(|uid| answer(&state, uid)).collect()
+}
+
+/// Returns the UIDs of the pending pods.
+pub(super) fn pending(question: &Value) -> Vec<Uid> {
+    let uid = |pod: &Value| Uid::from(pod["metadata"]["uid"].as_str().unwrap());
+    question["pending"].as_array().unwrap().iter().map(uid).collect()
+}
+
+/// Returns a scheduling with the objects of the question.
+pub(super) fn state_of(question: &Value) -> SchedulingState {
     let list = |name: &str| question[name].as_array().unwrap().clone();
     let mut state = SchedulingState::new(["ours".to_owned()]);
     for namespace in list("namespaces") {
@@ -81,8 +108,7 @@ pub(super) fn ours(question: &Value) -> Vec<Ours> {
     for pod in list("pods").into_iter().chain(list("pending")) {
         state.apply_pod(PodFacts::of(&serde_json::from_value(pod).unwrap()));
     }
-    let uid = |pod: &Value| Uid::from(pod["metadata"]["uid"].as_str().unwrap());
-    list("pending").iter().map(|pod| answer(&state, &uid(pod))).collect()
+    state
 }
 
 fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
@@ -94,7 +120,7 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
     let (nodes, placed) = (&cache.nodes, &cache.on_nodes);
     let snapshot = Snapshot { nodes, ledger: cache.accounting.ledger(), placed, strategy: NodeStrategy::Spread, barred: &barred };
     let verdict = NodeFinder::default().verdict(&class.terms, &counting(class, nodes), snapshot);
-    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &barred };
+    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &barred, images: None };
     let refused = |facts: &NodeFacts| {
         let node = snapshot.node(nodes.id(&facts.name)?)?;
         let reason = refusal(&query, &node)?.reason;
@@ -107,7 +133,7 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
         Some((facts.name.to_string(), words))
     };
     let answer: Answer = nodes.iter().filter_map(|facts| refused(facts)).collect();
-    let asks = Asks { id: member.class.unwrap(), class, users: 1, group: None, only: None };
+    let asks = Asks { id: member.class.unwrap(), class, users: 1, group: None, images: None, only: None };
     let found = NodeFinder::default().best(asks, &[].into(), snapshot);
     assert_eq!(found.is_ok(), answer.len() < nodes.len(), "{answer:?}");
     let counts = found.err().map(|tally| {

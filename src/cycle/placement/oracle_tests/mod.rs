@@ -2,13 +2,14 @@
 //!
 //! The oracle is a program that asks the filters of kube-scheduler 1.36.3 (`e2e/tools/oracle`, built by `make tools`). Both get the same objects as
 //! JSON. Compared is, for each node, whether it takes the pod, and if not, the first plugin that refuses and its reasons; and where no node takes the pod,
-//! the counts of nodes by reason in the message.
+//! the counts of nodes by reason in the message. `scores` compares what nodes are preferred by.
 
 mod clusters;
 mod differences;
 mod judge;
 mod kinds;
 mod pods;
+mod scores;
 mod sequence;
 mod terms;
 
