@@ -49,7 +49,7 @@ fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
     assert!(cycle(&mut state).binds.is_empty());
     assert_eq!(
         message(&state, "g"),
-        "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 1, most free 0); the gang requests cpu 4 together, and all nodes offer 3"
+        "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu; cpu: requested 1, most free 0; the gang requests cpu 4 together, and all nodes offer 3"
     );
     assert_eq!(phase(&state, "g"), Phase::Inqueue);
     assert!(state.cache().accounting().ledger().nodes().all(|node| node.used.is_zero()));
@@ -66,7 +66,7 @@ fn a_node_is_counted_under_every_resource_that_it_lacks() {
     state.apply_node(node("n2", &[("cpu", 1), ("memory", 8)]));
     gang(&mut state, "g", 1, "default", 1, &[("cpu", 2), ("memory", 4)]);
     assert!(cycle(&mut state).binds.is_empty());
-    let counts = "1 Insufficient memory (requested 4, most free 1), 2 Insufficient cpu (requested 2, most free 1)";
+    let counts = "1 Insufficient memory, 2 Insufficient cpu; cpu: requested 2, most free 1; memory: requested 4, most free 1";
     assert_eq!(message(&state, "g"), format!("0/2 nodes are available: {counts}"));
     // A node with a taint is asked every predicate, one without none but the amounts.
     let mut tainted = node("n1", &[("cpu", 1), ("memory", 1)]);

@@ -131,7 +131,7 @@ fn nodes_that_lack_a_resource_are_counted_and_have_advice() {
 Nodes: 2 of 3 members that go together find a place; none of 4 nodes takes the next
   2 of 4  Insufficient cpu (requested 6, most free 3)
   1 of 4  node(s) were unschedulable
-  1 of 4  node(s) had untolerated taint {team:NoSchedule}
+  1 of 4  node(s) had untolerated taint(s) (team:NoSchedule)
 
 What would have to change
   * a node must have cpu 6 free for the next member, and the most that any has is 3; or uncordon 1 node (n3), if the next member fits there; or let the pods tolerate the taint team:NoSchedule of 1 node, if the next member fits there

@@ -2,7 +2,8 @@
 //
 // It reads one JSON object a line: {"nodes": [...], "pods": [...], "namespaces": [...], "pending": [...]}. The pods have a node that is among the nodes.
 // It writes one JSON object a line: {"answers": [{NODE: [PLUGIN, REASON, ...], ...}, ...]}, one entry for each pending pod, with a node only if it is refused;
-// or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node.
+// or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node. Under the empty name stands the message that the pod would get
+// if it had no node.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"os"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -99,7 +101,14 @@ func ask(ctx context.Context, scheduler framework.Framework, snapshot *cache.Sna
 		return nil, err
 	}
 	state := framework.NewCycleState()
-	only, status, _ := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	only, status, by := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	// The message is put together as by findNodesThatFitPod in schedule_one.go.
+	fit := framework.FitError{Pod: pod, NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
+	absent := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
+	fit.Diagnosis.NodeToStatus.SetAbsentNodesStatus(absent)
+	if !status.IsSuccess() {
+		fit.Diagnosis.PreFilterMsg = status.Message()
+	}
 	if !status.IsSuccess() && !status.IsRejected() {
 		return nil, fmt.Errorf("%s: %s", status.Plugin(), status.Message())
 	}
@@ -110,16 +119,18 @@ func ask(ctx context.Context, scheduler framework.Framework, snapshot *cache.Sna
 			continue
 		}
 		if !only.AllNodes() && !only.NodeNames.Has(name) {
-			refused[name] = []string{names.NodeAffinity, "node(s) didn't match Pod's node affinity/selector"}
+			refused[name] = append([]string{names.NodeAffinity}, absent.Reasons()...)
 			continue
 		}
 		filtered := scheduler.RunFilterPlugins(ctx, state, pod, node)
 		if filtered.IsRejected() {
+			fit.Diagnosis.NodeToStatus.Set(name, filtered)
 			refused[name] = said(filtered)
 		} else if !filtered.IsSuccess() {
 			return nil, fmt.Errorf("%s: %s", filtered.Plugin(), filtered.Message())
 		}
 	}
+	refused[""] = []string{fit.Error()}
 	return refused, nil
 }
 

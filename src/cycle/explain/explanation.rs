@@ -233,24 +233,12 @@ impl Nodes {
 
 impl NodeReason {
     fn of(reason: &Reason, count: Count) -> Self {
-        let (mut resource, mut detail) = (None, None);
-        match reason {
-            Reason::Lacks(name) => resource = Some(name),
-            Reason::Taint(taint) => detail = Some(super::words::taint(taint)),
-            Reason::NodeGroup { group } => detail = Some(group.clone()),
-            Reason::TopologySpread { topology_key }
-            | Reason::TopologySpreadLabel { topology_key }
-            | Reason::PodAffinity { topology_key }
-            | Reason::PodAntiAffinity { topology_key }
-            | Reason::ExistingAntiAffinity { topology_key } => detail = Some(topology_key.clone()),
-            Reason::DeclaredFeature { feature } => detail = Some((*feature).to_owned()),
-            Reason::Unschedulable | Reason::NodeSelector | Reason::NodeAffinity | Reason::HostPorts => {}
-        }
+        let resource = if let Reason::Lacks(name) = reason { Some(name) } else { None };
         let amount = |amount: Amount| resource.map(|name: &ResourceName| quantity::format(amount, name.style()));
         Self {
             code: reason.code(),
             nodes: count.nodes,
-            detail,
+            detail: reason.detail().map(|(_, value)| value),
             resource: resource.map(ToString::to_string),
             requested: amount(count.asked),
             most_free: amount(count.most_free),

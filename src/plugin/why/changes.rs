@@ -193,6 +193,8 @@ fn of_reason(reason: &Reason, count: Count, nodes: &[NodeFacts]) -> String {
         }
         Reason::NodeSelector => format!("give {} the labels of the pods' nodeSelector", nodes_of(count)),
         Reason::NodeAffinity => format!("make {} match the pods' required node affinity", nodes_of(count)),
+        Reason::NotNamed => "let the pods' required node affinity name further nodes (metadata.name), or make room on the nodes that it names".to_owned(),
+        Reason::NamesConflict => "each term of the pods' required node affinity must name one node only (metadata.name)".to_owned(),
         Reason::DeclaredFeature { feature } => format!("the kubelets of {} must declare the feature {feature}", nodes_of(count)),
         Reason::HostPorts => {
             format!("a pod with the same host port must leave one of {}, or the pods ask for another port", nodes_of(count))

@@ -82,6 +82,19 @@ pub(super) fn most_frequent_first(tally: &Tally) -> Vec<(&Reason, &Count)> {
     listed
 }
 
+/// Returns what the words of a reason leave out, in brackets: the amounts, the taint, the topology key.
+#[must_use]
+pub(super) fn addition(reason: &Reason, count: &Count) -> String {
+    // Both have the same words.
+    let words = if *reason == Reason::NodeSelector { Some("nodeSelector") } else { Some("required node affinity").filter(|_| *reason == Reason::NodeAffinity) };
+    let addition = words.map(str::to_owned).or_else(|| reason.detail().map(|(_, value)| value));
+    let amounts = lacking(reason).map(|name| {
+        let shown = |amount| quantity::format(amount, name.style());
+        format!("requested {}, most free {}", shown(count.asked), shown(count.most_free))
+    });
+    amounts.or(addition).map(|text| format!(" ({text})")).unwrap_or_default()
+}
+
 /// Returns the resource that a node lacks; `None` for any other reason.
 #[must_use]
 pub(super) fn lacking(reason: &Reason) -> Option<&ResourceName> {
@@ -101,6 +114,7 @@ impl Places {
                     json!({
                         "nodes": count.nodes,
                         "reason": reason.to_string(),
+                        "detail": reason.detail().map(|(_, value)| value),
                         "resource": lacking(reason).map(ResourceName::as_str),
                         "asked": shown(count.asked),
                         "mostFree": shown(count.most_free),
@@ -132,7 +146,7 @@ mod tests {
         let Some(Places::TooFew { needed: 3, placed: 2, tally }) = places(&gang(3), &pods, &nodes, &[], BTreeSet::new()) else {
             panic!("not two of three")
         };
-        assert_eq!(tally.to_string(), "0/2 nodes are available: 2 Insufficient cpu (requested 3, most free 1)");
+        assert_eq!(tally.to_string(), "0/2 nodes are available: 2 Insufficient cpu; cpu: requested 3, most free 1");
         assert_eq!(places(&gang(2), &pods[..2], &nodes, &[], BTreeSet::new()), Some(Places::Enough { members: 2 }));
         // Another PodGroup that waits uses no node; a placed one does.
         pods.truncate(2);

@@ -110,11 +110,7 @@ impl Report {
                     ),
                 });
                 let row = |(reason, count): (&Reason, &Count)| {
-                    let detail = places::lacking(reason).map(|name| {
-                        let shown = |amount| crate::resources::quantity::format(amount, name.style());
-                        format!(" (requested {}, most free {})", shown(count.asked), shown(count.most_free))
-                    });
-                    let why = Line::default().and(Tone::Bad, reason.to_string()).and(Tone::Plain, detail.unwrap_or_default());
+                    let why = Line::default().and(Tone::Bad, reason.to_string()).and(Tone::Plain, places::addition(reason, count));
                     vec![Line::new(format!("{} of {}", count.nodes, tally.nodes)), why]
                 };
                 page.table(2, places::most_frequent_first(tally).into_iter().map(row).collect());
