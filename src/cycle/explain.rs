@@ -201,6 +201,8 @@ pub enum Refusal {
         needed: u32,
         /// The number of them that were placed.
         placed: u32,
+        /// The first that was not placed; none where only one must be placed.
+        member: Option<Arc<NextMember>>,
         /// The counts of the nodes for the first that was not placed.
         tally: Arc<Tally>,
         /// Of what the gang requests more than all nodes offer together; none where it does not.
@@ -245,6 +247,17 @@ pub enum Refusal {
         /// What the API server says instead, by kind.
         why: &'static str,
     },
+}
+
+/// The first member of a gang that no node takes, after others have found their nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextMember {
+    /// The name of the pod.
+    pub name: Arc<str>,
+    /// Its task; none where it has none.
+    pub task: Option<String>,
+    /// How many further members of the same task and with the same needs have no node either.
+    pub alike: u32,
 }
 
 /// Of what a gang requests more than all nodes offer together.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::code::of_ceiling;
-use super::{Code, Exceeds, Lack, Reason, Refusal, Step, Tally};
+use super::{Code, Exceeds, Lack, NextMember, Reason, Refusal, Step, Tally};
 use crate::accounting::{Bound, Ceiling, QueueFault, Why};
 use crate::api::fault::shorten;
 use crate::api::node::Taint;
@@ -145,9 +145,14 @@ impl fmt::Display for Refusal {
                 write!(f, "the gang needs {wanted} members of task {}, ", shorten(task))?;
                 ready(f, *there, *gated)
             }
-            Self::Nodes { needed, placed, tally, exceeds } => {
+            Self::Nodes { needed, placed, member, tally, exceeds } => {
                 if *needed > 1 {
-                    write!(f, "{placed} of {needed} members find a place; for the next one: ")?;
+                    write!(f, "{placed} of {needed} members find a place; for ")?;
+                    match member {
+                        Some(member) => member.fmt(f)?,
+                        None => f.write_str("the next one")?,
+                    }
+                    f.write_str(": ")?;
                 }
                 write!(f, "{tally}")?;
                 let Some(Exceeds { dimension, asked, offered }) = exceeds.as_ref().filter(|_| *needed > 1) else { return Ok(()) };
@@ -175,6 +180,15 @@ impl fmt::Display for Refusal {
 
 fn ready(f: &mut fmt::Formatter<'_>, there: u32, gated: u32) -> fmt::Result {
     if gated == 0 { write!(f, "{there} exist") } else { write!(f, "{there} are ready, and {gated} more are held back by scheduling gates") }
+}
+
+/// `train-2 (task worker) and 3 like it`.
+impl fmt::Display for NextMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.task.iter().try_for_each(|task| write!(f, " (task {})", shorten(task)))?;
+        if self.alike == 0 { Ok(()) } else { write!(f, " and {} like it", self.alike) }
+    }
 }
 
 impl fmt::Display for Lack {
@@ -342,6 +356,19 @@ mod tests {
     }
 
     #[test]
+    fn the_member_of_a_gang_that_finds_no_node_is_named_with_its_task_and_how_many_are_like_it() {
+        let text = |task: Option<&str>, alike, needed| {
+            let member = NextMember { name: "train-2".into(), task: task.map(str::to_owned), alike };
+            Refusal::Nodes { needed, placed: needed / 2, member: Some(Arc::new(member)), tally: Arc::default(), exceeds: None }.to_string()
+        };
+        let none = "no nodes available to schedule pods";
+        assert_eq!(text(Some("worker"), 1, 4), format!("2 of 4 members find a place; for train-2 (task worker) and 1 like it: {none}"));
+        assert_eq!(text(None, 0, 4), format!("2 of 4 members find a place; for train-2: {none}"));
+        assert_eq!(text(None, 0, 1), none);
+        assert!(text(Some(&"x".repeat(100_000)), 0, 4).len() < 300);
+    }
+
+    #[test]
     fn a_full_queue_is_named_with_its_level_and_dimension_and_what_is_kept_in_it() {
         let of = |asked, reserved, kept, bound| {
             let [asked, used, reserved, kept, limit] = [asked, 4, reserved, kept, 10].map(|gibis| Amount::from_units(gibis << 30));
@@ -383,7 +410,7 @@ mod tests {
         let [cpu, memory] = ["cpu", "memory"].map(|name| Reason::Lacks(name.into()));
         let nodes = |reasons: &[(&Reason, u32)]| {
             let reasons = reasons.iter().map(|(reason, nodes)| ((*reason).clone(), count(*nodes))).collect();
-            Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None }
+            Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None }
         };
         let lacks = |name: &str| Some(Lack { queue: None, dimension: name.into() });
         let refusal = nodes(&[(&Reason::Unschedulable, 5), (&cpu, 1), (&memory, 3)]);

@@ -67,7 +67,7 @@ impl Case {
     fn of_nodes(reason: Option<Reason>, change: impl FnOnce(&mut Self)) -> Self {
         let reasons = reason.into_iter().map(|reason| (reason, crate::cycle::explain::Count { nodes: 1, ..Default::default() })).collect();
         let tally = Tally { nodes: 1, reasons };
-        let mut case = Self::said(Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(tally), exceeds: None });
+        let mut case = Self::said(Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(tally), exceeds: None });
         change(&mut case);
         case
     }
