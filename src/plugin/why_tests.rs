@@ -128,7 +128,7 @@ fn nodes_that_lack_a_resource_are_counted_and_have_advice() {
     let report = Report::of(Facts { answer: Some(WaitingAnswer { shortages: Vec::new(), ..answer }), ..facts }, now());
     let text = report.page(false).render(false);
     let want = "\
-Nodes: 2 of 3 members that go together find a place; none of 4 nodes takes the next
+Nodes: 2 of 3 members that go together find a place; none of 4 nodes takes the next (c)
   2 of 4  Insufficient cpu (requested 6, most free 3)
   1 of 4  node(s) were unschedulable
   1 of 4  node(s) had untolerated taint(s) (team:NoSchedule)

@@ -64,9 +64,14 @@ impl Tally {
         if self.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
         }
-        let available = format!("0/{} nodes are available", self.nodes);
+        format!("0/{} nodes are available: {}", self.nodes, self.counts())
+    }
+
+    /// Returns the counts alone: `2 node(s) had untolerated taint(s), 3 Insufficient cpu`.
+    #[must_use]
+    pub fn counts(&self) -> String {
         if self.reasons.contains_key(&Reason::NamesConflict) {
-            return format!("{available}: {CONFLICT}");
+            return CONFLICT.to_owned();
         }
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
         for (reason, count) in &self.reasons {
@@ -81,7 +86,7 @@ impl Tally {
         texts.sort_unstable();
         let more = others.iter().fold(0_u32, |sum, (_, nodes)| sum.saturating_add(*nodes));
         texts.extend((!others.is_empty()).then(|| format!("{more} node(s) for {} more reasons", others.len())));
-        format!("{available}: {}", texts.join(", "))
+        texts.join(", ")
     }
 
     /// Returns what the words of kube-scheduler leave out: amounts, taints, topology keys. That of most nodes comes first.

@@ -162,10 +162,7 @@ impl<'w> Placer<'w> {
     ///
     /// The refusal of the first pod that was not placed. Then nothing has changed.
     pub fn place(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
-        // A gang respects the nominations that its member with the lowest priority has to respect.
-        if let Some(priority) = attempt.pods.iter().map(|pod| pod.facts.priority).min() {
-            self.nominated.below(priority).take(MOST_SET_ASIDE).for_each(|uid| self.trial.set_aside(uid));
-        }
+        self.respect_nominations(attempt);
         let start = self.trial.savepoint();
         let places = self.place_as(attempt)?;
         let keeps = |pod: &Pod<'_>| !pod.facts.preemptable && places.iter().any(|(uid, _)| *uid == pod.facts.uid);
@@ -175,6 +172,14 @@ impl<'w> Placer<'w> {
         // One of them keeps its place, and the others with it (S3): none may borrow.
         self.trial.rollback_to(start);
         self.place_as(&Attempt { preemptable: false, ..*attempt })
+    }
+
+    /// Sets aside the nominations of other schedulers that the pods need not respect. A gang respects those that its member with the lowest priority has to
+    /// respect.
+    pub(super) fn respect_nominations(&mut self, attempt: &Attempt<'_>) {
+        if let Some(priority) = attempt.pods.iter().map(|pod| pod.facts.priority).min() {
+            self.nominated.below(priority).take(MOST_SET_ASIDE).for_each(|uid| self.trial.set_aside(uid));
+        }
     }
 
     fn place_as(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
@@ -258,7 +263,8 @@ impl<'w> Placer<'w> {
         self.trial.commit()
     }
 
-    fn place_one(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, placed: u32) -> Result<Arc<str>, Missed> {
+    /// Places the pod on its given node or on the best one.
+    pub(super) fn place_one(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, placed: u32) -> Result<Arc<str>, Missed> {
         let found = match pod.node {
             Some(name) => self.fixed_node(pod.facts, name),
             None => self.best_node(pod),

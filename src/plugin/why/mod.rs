@@ -4,7 +4,7 @@
 //!  the scheduler's refusal      the PodGroup's condition and Events
 //!  members                      are there enough, and are they schedulable?
 //!  the queue and its ancestors  is one invalid, closed or full, in which resource, by how much?
-//!  the nodes                    how many nodes fit the next member, and what do the other nodes lack?
+//!  the nodes                    how many nodes fit the next member, and what do the other nodes lack? By topology domain, where one matters
 //!        └────▶ changes: one for each obstacle
 //! ```
 //!
@@ -14,6 +14,7 @@
 
 mod advice;
 mod changes;
+mod domains;
 mod members;
 mod places;
 mod text;
