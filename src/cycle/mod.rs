@@ -9,7 +9,7 @@
 //!
 //! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried), [`order`],
 //! [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for the gang meanwhile), [`explain`],
-//! [`plan`], and the statuses: [`status`] and [`queue_status`].
+//! [`plan`], the statuses ([`status`] and [`queue_status`]), and for reports [`next_member`].
 //!
 //! Promises, cited by the tests:
 //!
@@ -27,6 +27,7 @@ pub mod admission;
 pub mod cache;
 mod eviction_backoff;
 pub mod explain;
+pub mod next_member;
 pub mod nominations;
 pub mod order;
 pub mod placement;

@@ -2,7 +2,8 @@
 //
 // It reads one JSON object a line: {"nodes": [...], "pods": [...], "namespaces": [...], "pending": [...]}. The pods have a node that is among the nodes.
 // It writes one JSON object a line: {"answers": [{NODE: [PLUGIN, REASON, ...], ...}, ...]}, one entry for each pending pod, with a node only if it is refused;
-// or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node.
+// or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node. Under the empty name stands the message that the pod would get
+// if it had no node.
 //
 // With "scores": true it also writes "scores": [{NODE: {PLUGIN: POINTS, ...}, ...}, ...] with each node that is not refused: what the plugin gives it among these,
 // normalized and multiplied by the plugin's weight. A plugin that has nothing to say about the pod is left out. "replicaSets" is for the default spread.
@@ -17,6 +18,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -156,7 +158,14 @@ func ask(ctx context.Context, scheduler framework.Framework, state fwk.CycleStat
 	if err != nil {
 		return nil, err
 	}
-	only, status, _ := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	only, status, by := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	// The message is put together as by findNodesThatFitPod in schedule_one.go.
+	fit := framework.FitError{Pod: pod, NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
+	absent := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
+	fit.Diagnosis.NodeToStatus.SetAbsentNodesStatus(absent)
+	if !status.IsSuccess() {
+		fit.Diagnosis.PreFilterMsg = status.Message()
+	}
 	if !status.IsSuccess() && !status.IsRejected() {
 		return nil, fmt.Errorf("%s: %s", status.Plugin(), status.Message())
 	}
@@ -167,16 +176,18 @@ func ask(ctx context.Context, scheduler framework.Framework, state fwk.CycleStat
 			continue
 		}
 		if !only.AllNodes() && !only.NodeNames.Has(name) {
-			refused[name] = []string{names.NodeAffinity, "node(s) didn't match Pod's node affinity/selector"}
+			refused[name] = append([]string{names.NodeAffinity}, absent.Reasons()...)
 			continue
 		}
 		filtered := scheduler.RunFilterPlugins(ctx, state, pod, node)
 		if filtered.IsRejected() {
+			fit.Diagnosis.NodeToStatus.Set(name, filtered)
 			refused[name] = said(filtered)
 		} else if !filtered.IsSuccess() {
 			return nil, fmt.Errorf("%s: %s", filtered.Plugin(), filtered.Message())
 		}
 	}
+	refused[""] = []string{fit.Error()}
 	return refused, nil
 }
 

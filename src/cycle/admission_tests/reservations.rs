@@ -117,7 +117,7 @@ fn a_gang_that_requests_more_than_all_nodes_offer_says_so() {
     (1..=3).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 8)])));
     gang(&mut state, "huge", 4, "default", 4, &[("cpu", 7)]);
     assert!(at(&mut state, 0).binds.is_empty());
-    let says = "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 7, most free 1); the gang requests cpu 28 together, and all nodes offer 24";
+    let says = "3 of 4 members find a place; for huge-3: 0/3 nodes are available: 3 Insufficient cpu; cpu: requested 7, most free 1; the gang requests cpu 28 together, and all nodes offer 24";
     assert_eq!(message(&state, "huge"), says);
     state.apply_node(node("n4", &[("cpu", 8)]));
     assert_eq!(at(&mut state, 1).binds.len(), 4);

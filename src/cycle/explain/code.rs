@@ -221,7 +221,7 @@ impl Reason {
             Self::Taint(_) => Code::Taints,
             Self::NodeGroup { .. } => Code::NodeGroup,
             Self::NodeSelector => Code::NodeSelector,
-            Self::NodeAffinity => Code::NodeAffinity,
+            Self::NodeAffinity | Self::NotNamed | Self::NamesConflict => Code::NodeAffinity,
             Self::HostPorts => Code::HostPorts,
             Self::DeclaredFeature { .. } => Code::NodeFeatures,
             Self::PodAffinity { .. } => Code::PodAffinity,

@@ -7,7 +7,7 @@
 //! predicate that depends on the pods that are placed ([`Basis::Pods`]) needs more than its line: the state that it reads is a kind of state of the
 //! [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
 //!
-//! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler. Only the first refusal is counted.
+//! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler (what its PreFilter refuses comes first). Only the first refusal is counted.
 //! What reaches further than one node (affinity, anti-affinity and spread) is worked out before, into the [`Verdict`] of the [`Query`].
 //!
 //! Most predicates cannot refuse most nodes: a node without taints refuses no pod for its taints. Each predicate says so itself
@@ -15,6 +15,7 @@
 
 mod declared_features;
 mod host_ports;
+mod named_nodes;
 mod node_affinity;
 mod node_group;
 mod node_selector;
@@ -123,7 +124,8 @@ trait Predicate: Sync {
 }
 
 /// All predicates, in the order in which they are evaluated.
-const PREDICATES: [&dyn Predicate; 9] = [
+const PREDICATES: [&dyn Predicate; 10] = [
+    &named_nodes::NamedNodes,
     &unschedulable::Unschedulable,
     &taints::Taints,
     &node_group::NodeGroup,

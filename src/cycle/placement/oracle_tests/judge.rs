@@ -21,14 +21,11 @@ pub(super) type Answer = BTreeMap<String, Vec<String>>;
 /// For each node that takes the pod: the points by plugin, with the plugin's weight.
 pub(super) type Scores = BTreeMap<String, BTreeMap<String, i64>>;
 
-/// For each reason: how many nodes refuse for it.
-pub(super) type Counts = BTreeMap<String, u32>;
-
-/// What ours says about a pod.
-pub(super) struct Ours {
+/// What is said about a pod.
+pub(super) struct Said {
     pub(super) answer: Answer,
-    /// The counts of the message; none where a node takes the pod.
-    pub(super) counts: Option<Counts>,
+    /// The message of a pod without a node, with the counts of nodes by reason; none where a node takes the pod.
+    pub(super) message: Option<String>,
 }
 
 /// The running oracle.
@@ -50,8 +47,13 @@ impl Oracle {
     }
 
     /// Asks about each pending pod.
-    pub(super) fn ask(&mut self, question: &Value) -> Vec<Answer> {
-        serde_json::from_value(self.reply(question)["answers"].take()).unwrap()
+    pub(super) fn ask(&mut self, question: &Value) -> Vec<Said> {
+        let nodes = question["nodes"].as_array().unwrap().len();
+        let said = |mut answer: Answer| {
+            let message = answer.remove("").unwrap().remove(0);
+            Said { message: (answer.len() == nodes).then_some(message), answer }
+        };
+        serde_json::from_value::<Vec<Answer>>(self.reply(question)["answers"].take()).unwrap().into_iter().map(said).collect()
     }
 
     /// Asks which points each plugin gives the nodes that take each pending pod.
@@ -83,7 +85,7 @@ impl Drop for Oracle {
 }
 
 /// Answers the same question by our predicates.
-pub(super) fn ours(question: &Value) -> Vec<Ours> {
+pub(super) fn ours(question: &Value) -> Vec<Said> {
     let state = state_of(question);
     pending(question).iter().map(|uid| answer(&state, uid)).collect()
 }
@@ -111,7 +113,7 @@ pub(super) fn state_of(question: &Value) -> SchedulingState {
     state
 }
 
-fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
+fn answer(state: &SchedulingState, uid: &Uid) -> Said {
     let cache = &state.cache;
     let member = &cache.pods[uid];
     assert!(member.facts.faults.is_empty() && member.facts.unsupported.is_empty(), "{:?}", member.facts);
@@ -124,77 +126,40 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
     let refused = |facts: &NodeFacts| {
         let node = snapshot.node(nodes.id(&facts.name)?)?;
         let reason = refusal(&query, &node)?.reason;
-        let words = if matches!(reason, Reason::Lacks(_)) {
-            let short = node.accounting.shortages(query.request);
-            ["NodeResourcesFit".to_owned()].into_iter().chain(short.map(|short| Reason::Lacks(short.name).to_string())).collect()
+        let words: Vec<String> = if matches!(reason, Reason::Lacks(_)) {
+            node.accounting.shortages(query.request).map(|short| Reason::Lacks(short.name).to_string()).collect()
         } else {
-            said(&reason)
+            vec![reason.to_string()]
         };
+        let words = [plugin(&reason).to_owned()].into_iter().chain(words).collect();
         Some((facts.name.to_string(), words))
     };
     let answer: Answer = nodes.iter().filter_map(|facts| refused(facts)).collect();
     let asks = Asks { id: member.class.unwrap(), class, users: 1, group: None, images: None, only: None };
     let found = NodeFinder::default().best(asks, &[].into(), snapshot);
     assert_eq!(found.is_ok(), answer.len() < nodes.len(), "{answer:?}");
-    let counts = found.err().map(|tally| {
-        let mut counts = Counts::new();
-        tally.reasons.iter().for_each(|(reason, count)| *counts.entry(said(reason).remove(1)).or_default() += count.nodes);
-        counts
-    });
-    Ours { answer, counts }
+    // kube-scheduler ends its sentence.
+    let message = found.err().map(|tally| format!("{}.", tally.in_words_of_kube_scheduler()));
+    Said { answer, message }
 }
 
-/// Counts the reasons of nodes as kube-scheduler does: each reason of each node.
-pub(super) fn counted(answer: &Answer) -> Counts {
-    let mut counts = Counts::new();
-    for words in answer.values() {
-        // Its reason names the taint.
-        let plain = |reason: &String| if words[0] == TAINTS[0] { TAINTS[1].to_owned() } else { reason.clone() };
-        words[1..].iter().for_each(|reason| *counts.entry(plain(reason)).or_default() += 1);
-    }
-    counts
-}
-
-/// The plugin for taints, and how its reason begins.
-const TAINTS: [&str; 2] = ["TaintToleration", "node(s) had untolerated taint"];
-
-/// The plugin of kube-scheduler that refuses for this reason, and its words.
-fn said(reason: &Reason) -> Vec<String> {
-    let text = match reason {
-        Reason::Unschedulable => ["NodeUnschedulable", "node(s) were unschedulable"],
-        Reason::Taint(_) => TAINTS,
-        Reason::NodeSelector | Reason::NodeAffinity => ["NodeAffinity", "node(s) didn't match Pod's node affinity/selector"],
-        Reason::HostPorts => ["NodePorts", "node(s) didn't have free ports for the requested pod ports"],
-        Reason::Lacks(_) => return vec!["NodeResourcesFit".to_owned(), reason.to_string()],
-        Reason::TopologySpreadLabel { .. } => {
-            ["PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label)"]
-        }
-        Reason::TopologySpread { .. } => ["PodTopologySpread", "node(s) didn't match pod topology spread constraints"],
-        Reason::PodAffinity { .. } => ["InterPodAffinity", "node(s) didn't match pod affinity rules"],
-        Reason::PodAntiAffinity { .. } => ["InterPodAffinity", "node(s) didn't match pod anti-affinity rules"],
-        Reason::ExistingAntiAffinity { .. } => ["InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules"],
-        Reason::DeclaredFeature { .. } => ["NodeDeclaredFeatures", "node(s) didn't match Pod's required features"],
+/// The plugin of kube-scheduler that refuses for this reason.
+fn plugin(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Unschedulable => "NodeUnschedulable",
+        Reason::Taint(_) => "TaintToleration",
+        Reason::NodeSelector | Reason::NodeAffinity | Reason::NotNamed | Reason::NamesConflict => "NodeAffinity",
+        Reason::HostPorts => "NodePorts",
+        Reason::Lacks(_) => "NodeResourcesFit",
+        Reason::TopologySpreadLabel { .. } | Reason::TopologySpread { .. } => "PodTopologySpread",
+        Reason::PodAffinity { .. } | Reason::PodAntiAffinity { .. } | Reason::ExistingAntiAffinity { .. } => "InterPodAffinity",
+        Reason::DeclaredFeature { .. } => "NodeDeclaredFeatures",
         Reason::NodeGroup { .. } => panic!("no node has a group"),
-    };
-    text.map(str::to_owned).into()
-}
-
-/// Whether the node affinity of the pod names nodes. Elsewhere the pod is refused by the node affinity before any filter is asked; our order is that of the
-/// filters.
-pub(super) fn names_nodes(pod: &Value) -> bool {
-    let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-    let names_nodes = |term: &Value| term["matchFields"].as_array().is_some_and(|fields| !fields.is_empty());
-    terms.as_array().is_some_and(|terms| terms.iter().all(names_nodes))
-}
-
-/// Whether both refuse a node for the same reasons.
-pub(super) fn agree(ours: &[String], theirs: &[String], pod: &Value) -> bool {
-    if theirs[0] == "NodeAffinity" && names_nodes(pod) {
-        return true;
     }
+}
+
+/// Whether both refuse a node by the same plugin, in the same words. Neither lists resources in an order that means anything.
+pub(super) fn agree(ours: &[String], theirs: &[String]) -> bool {
     let sorted = |words: &[String]| words.iter().cloned().collect::<BTreeSet<String>>();
-    match theirs[0].as_str() {
-        plugin if plugin == TAINTS[0] => ours[0] == plugin && theirs[1].starts_with(&ours[1]),
-        _ => ours[0] == theirs[0] && sorted(ours) == sorted(theirs),
-    }
+    ours[0] == theirs[0] && sorted(ours) == sorted(theirs)
 }
