@@ -26,6 +26,7 @@ pub(crate) mod lifecycle;
 mod migration;
 mod minimums;
 mod nominated;
+mod nominated_by_others;
 mod old_views;
 mod outages;
 mod outages_lease;
@@ -305,6 +306,12 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("P7", "gangs with members that find places in another order than theirs", usual(), placing::members_in_a_better_order)
             .under_faults_in_soak(),
+        case!(
+            "P9",
+            "room that kube-scheduler keeps for a pod of its own",
+            Setup { kube_scheduler: true, ..usual() },
+            nominated_by_others::by_kube_scheduler
+        ),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)
