@@ -77,6 +77,10 @@ use crate::world::Setup;
 const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 500, budget: 0.1 };
 const LARGE: tree_large::Size = tree_large::Size { tops: 10, leaves: 19, pods: 5000, budget: 0.5 };
 
+/// 10,000 terms.
+const FEW_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 50, each: 200 };
+const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_000, each: 1 };
+
 macro_rules! case {
     ($id:literal, $title:literal, $setup:expr, $steps:path $(, $more:expr)*) => {
         Case {
@@ -306,12 +310,18 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("P7", "gangs with members that find places in another order than theirs", usual(), placing::members_in_a_better_order)
             .under_faults_in_soak(),
+        case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
+        case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
+            .within(secs(900))
+            .only_in_soak(),
         case!(
             "P9",
             "room that kube-scheduler keeps for a pod of its own",
             Setup { kube_scheduler: true, ..usual() },
             nominated_by_others::by_kube_scheduler
         ),
+        case!("P10", "a namespace with more selectors than are told apart", usual(), bad::constraints::crowded_namespace)
+            .under_faults_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)
