@@ -26,6 +26,7 @@ pub(crate) mod lifecycle;
 mod migration;
 mod minimums;
 mod nominated;
+mod nominated_by_others;
 mod old_views;
 mod outages;
 mod outages_lease;
@@ -75,6 +76,10 @@ use crate::world::Setup;
 
 const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 500, budget: 0.1 };
 const LARGE: tree_large::Size = tree_large::Size { tops: 10, leaves: 19, pods: 5000, budget: 0.5 };
+
+/// 10,000 terms.
+const FEW_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 50, each: 200 };
+const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_000, each: 1 };
 
 macro_rules! case {
     ($id:literal, $title:literal, $setup:expr, $steps:path $(, $more:expr)*) => {
@@ -304,6 +309,18 @@ pub fn table() -> Vec<Case> {
         case!("P6", "a gang of two helpers and a worker with a whole node's devices", usual(), placing::helpers_and_a_worker)
             .under_faults_in_soak(),
         case!("P7", "gangs with members that find places in another order than theirs", usual(), placing::members_in_a_better_order)
+            .under_faults_in_soak(),
+        case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
+        case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
+            .within(secs(900))
+            .only_in_soak(),
+        case!(
+            "P9",
+            "room that kube-scheduler keeps for a pod of its own",
+            Setup { kube_scheduler: true, ..usual() },
+            nominated_by_others::by_kube_scheduler
+        ),
+        case!("P10", "a namespace with more selectors than are told apart", usual(), bad::constraints::crowded_namespace)
             .under_faults_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),

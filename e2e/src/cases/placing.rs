@@ -16,11 +16,11 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
-const HOST: &str = "kubernetes.io/hostname";
+pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
+pub(super) const HOST: &str = "kubernetes.io/hostname";
 
 /// Creates a node of 4 cpu in a zone, or with these amounts.
-async fn zoned(client: &Client, name: &str, zone: &str, amounts: Amounts<'_>) -> Result<()> {
+pub(super) async fn zoned(client: &Client, name: &str, zone: &str, amounts: Amounts<'_>) -> Result<()> {
     let amounts: Amounts<'_> = if amounts.is_empty() { &[("cpu", "4"), ("memory", "8Gi")] } else { amounts };
     make_node(client, name, amounts).await?;
     let labels = Patch::Merge(json!({"metadata": {"labels": {ZONE: zone}}}));

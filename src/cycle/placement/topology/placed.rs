@@ -271,8 +271,9 @@ impl PlacedPods {
     pub fn has_no_room_for(&self, terms: &PodTerms) -> bool {
         let affinity: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
         let others = terms.anti_affinity.iter().map(|term| &term.pods).chain(terms.spread.iter().map(|constraint| &constraint.pods));
-        let full = |all: &[PodSelector]| !self.selection.has_room_for(all, &terms.namespace);
-        (!affinity.is_empty() && full(&affinity)) || others.map(std::slice::from_ref).any(full)
+        let affinity = (!affinity.is_empty()).then_some(affinity.as_slice());
+        let all: Vec<&[PodSelector]> = affinity.into_iter().chain(others.map(std::slice::from_ref)).collect();
+        !all.is_empty() && !self.selection.has_room_for(&all, &terms.namespace)
     }
 
     /// Adds a user of a selector that is in use.
