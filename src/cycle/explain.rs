@@ -1,4 +1,5 @@
-//! Why is a PodGroup or a pod not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`).
+//! Why is a PodGroup or a pod not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`,
+//! `words_of_nodes`).
 //!
 //! The counts are exact: every node is checked, and counted under the first predicate that refuses it; one that lacks resources under each of them, as in
 //! kube-scheduler.
@@ -16,6 +17,7 @@ mod code;
 mod explanation;
 mod not_preempted;
 mod words;
+mod words_of_nodes;
 
 pub use code::{Cause, Code};
 pub use explanation::{Explanation, NoPreemption, NodeReason, Nodes, Quota};
@@ -102,7 +104,7 @@ impl Reason {
     #[must_use]
     pub fn detail(&self) -> Option<(&'static str, String)> {
         match self {
-            Self::Taint(taint) => Some(("taint", words::taint(taint))),
+            Self::Taint(taint) => Some(("taint", words_of_nodes::taint(taint))),
             Self::NodeGroup { group } => Some(("node group", group.clone())),
             Self::TopologySpreadLabel { topology_key } | Self::TopologySpread { topology_key } => {
                 Some(("topology spread", topology_key.clone()))
