@@ -209,7 +209,8 @@ fn check_nomination(state: &SchedulingState, key: &GroupKey, facts: &GroupFacts)
 /// Returns what the PodGroup needs together, and its waiting members in order.
 fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Result<Want, Refusal> {
     let Some(group) = state.cache.groups.get(key) else { return Ok(Want::new(key, Gang::default(), Vec::new())) };
-    let mut want = match gang::resolve(&state.cache, group, facts) {
+    let victims = state.nominations.victims_among(&group.members);
+    let mut want = match gang::resolve_without(&state.cache, group, facts, &victims) {
         Ok(gang) => {
             let members = gang::in_order(&state.cache, group, &gang);
             Want::new(key, gang, members)

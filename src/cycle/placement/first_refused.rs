@@ -43,7 +43,8 @@ impl Placer<'_> {
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let counting = self.finder.counting(id, class, snapshot.nodes);
         let verdict = self.finder.verdict(&class.terms, &counting, snapshot);
-        let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &self.barred };
+        let query =
+            Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &self.barred, images: None };
         let of_node = |node: NodeState<'_>| Some((Arc::clone(&node.facts.name), reasons(&query, &node)?));
         snapshot.nodes.ids().filter_map(|id| snapshot.node(id)).map(of_node).collect()
     }
