@@ -159,9 +159,9 @@ impl NodeFinder {
         snapshot.nodes.ids().filter(takes).count()
     }
 
-    /// Returns the domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as the nodes in it. Empty where a pod of the
-    /// class may not be the first one in a domain.
-    pub fn domains_for(&mut self, id: ClassId, class: &Class, wanted: usize, snapshot: Snapshot<'_>) -> Vec<Vec<bool>> {
+    /// Returns at most `most` domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as the nodes in it. Empty where a
+    /// pod of the class may not be the first one in a domain.
+    pub fn domains_for(&mut self, id: ClassId, class: &Class, wanted: usize, most: usize, snapshot: Snapshot<'_>) -> Vec<Vec<bool>> {
         let Some(affinity) = class.terms.affinity.as_ref().filter(|affinity| affinity.matches_itself) else { return Vec::new() };
         let Some(key) = affinity.topology_keys.first() else { return Vec::new() };
         let counting = self.counting.of(id, class, snapshot.nodes);
@@ -179,7 +179,7 @@ impl NodeFinder {
         enough.retain(|(room, _)| *room >= wanted);
         enough.sort_unstable();
         let nodes = |(_, domain): (usize, usize)| snapshot.nodes.ids().map(|id| domains.get(id) == Some(domain)).collect();
-        enough.into_iter().map(nodes).collect()
+        enough.into_iter().take(most).map(nodes).collect()
     }
 
     /// Works out which nodes refuse pods with these terms for the sake of other pods.
