@@ -108,7 +108,9 @@ pub(super) fn points(
     add(Kind::Room, candidates.iter().map(|node| whole.saturating_sub(i64::from(node.figures.cost.millionths()))).collect());
     let wasted: Vec<i64> = candidates.iter().map(|node| i64::from(node.figures.wasted)).collect();
     let most = wasted.iter().copied().max().unwrap_or(0);
-    add(Kind::NotWanted, wasted.iter().map(|wasted| part(most.saturating_sub(*wasted), most)).collect());
+    if most > 0 {
+        add(Kind::NotWanted, wasted.iter().map(|wasted| part(most.saturating_sub(*wasted), most)).collect());
+    }
     if let Some(preferences) = &class.terms.preferences {
         if !preferences.node_affinity.is_empty() {
             let of = |node: &Candidate| facts.nodes.get(node.id).map_or(0, |node| preference(&preferences.node_affinity, node));
@@ -116,7 +118,9 @@ pub(super) fn points(
             let most = sums.iter().copied().max().unwrap_or(0);
             add(Kind::NodeAffinity, sums.into_iter().map(|sum| part(sum, most)).collect());
         }
-        add(Kind::OtherPods, of_other_pods(preferences, candidates, &mut facts));
+        if !preferences.others.is_empty() || !preferences.wished_by.is_empty() {
+            add(Kind::OtherPods, of_other_pods(preferences, candidates, &mut facts));
+        }
         if !preferences.spread.is_empty() {
             let counting = counting.get(class.terms.spread.len()..).unwrap_or_default();
             add(Kind::Spread, of_spread(&preferences.spread, counting, candidates, &mut facts));
