@@ -1,10 +1,11 @@
 //! `make bench-e2e` (`e2e bench`): how fast pods are bound, compared with kube-scheduler and with a client that only binds.
 //!
 //! There is one control plane with many simulated nodes, and the measured schedulers take turns on it, so only results of one run are compared. In
-//! reading order: `stage` (the cluster), `stock` (kube-scheduler as a process), `pods` (the pods and their binding), `rate` (pods first, then the
-//! scheduler), `trickle` (some pods a second), `rest` (start, and nothing to do), `writes` (API requests for Deployments), `table`. Results are
+//! reading order: `stage` (the cluster), `stock` (kube-scheduler as a process), `pods` (the pods and their binding), `constraint` (what the pods
+//! require), `rate` (pods first, then the scheduler), `trickle` (some pods a second), `rest` (start, and nothing to do), `writes` (API requests for Deployments), `table`. Results are
 //! printed and never judged: nothing here asserts a speed. The results of one run are in `docs/performance.md`, which is not written here.
 
+pub mod constraint;
 pub mod pods;
 pub mod rate;
 pub mod rest;
@@ -18,6 +19,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::say;
+use constraint::Constraint;
 use pods::{GANG, Kind};
 use stage::Stage;
 use table::Tables;
@@ -56,6 +58,8 @@ pub struct Sizes {
 enum Part {
     /// Pods first, then the scheduler.
     Rate,
+    /// The same for pods with constraints among pods, ours and kube-scheduler's.
+    Constraints,
     /// Some pods a second, in an empty cluster.
     Trickle,
     /// The API requests for Deployments.
@@ -80,7 +84,16 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
     for round in (1..=sizes.rounds).filter(|_| wants(Part::Rate)) {
         say::line(format!("  {pods} pods first, then the scheduler: round {round} of {}", sizes.rounds));
         for kind in rate::TURNS {
-            tables.rates.push((kind, rate::measure(&mut stage, kind, pods).await?));
+            tables.rates.push((kind, rate::measure(&mut stage, kind, Constraint::Nothing, pods).await?));
+        }
+    }
+    if wants(Part::Constraints) {
+        constraint::label_zones(&stage, usize::try_from(sizes.nodes)?).await?;
+        for constraint in Constraint::ALL {
+            say::line(format!("  {pods} pods first, then the scheduler: {}", constraint.name()));
+            for kind in [Kind::Gangs, Kind::Stock] {
+                tables.constraints.push((constraint, kind, rate::measure(&mut stage, kind, constraint, pods).await?));
+            }
         }
     }
     if wants(Part::Trickle) {

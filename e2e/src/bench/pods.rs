@@ -5,9 +5,10 @@ use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use super::constraint::Constraint;
 use super::stage::Stage;
 use crate::load::calls::{Call, Log};
 use crate::load::look::{until_all_run, until_count};
@@ -67,16 +68,19 @@ impl Kind {
     }
 }
 
-fn pod(kind: Kind, number: usize) -> Result<Pod> {
+fn pod(kind: Kind, constraint: Constraint, number: usize) -> Result<Pod> {
     let mut annotations = json!({PLAYED_BY_THE_CASE: "custom"});
     if let (Some(gang), Some(annotations)) = (kind.gang(), annotations.as_object_mut()) {
         annotations.insert("scheduling.k8s.io/group-name".to_owned(), json!(group_name(number / gang)));
     }
     let containers = [container(&[("cpu", "100m"), ("memory", "128Mi")])];
-    Ok(serde_json::from_value(json!({
-        "metadata": {"name": name(number), "labels": {"app": "bench"}, "annotations": annotations},
-        "spec": {"schedulerName": kind.scheduler(), "terminationGracePeriodSeconds": 0, "containers": containers},
-    }))?)
+    let app = if constraint == Constraint::Nothing { "bench".to_owned() } else { group_name(number / GANG) };
+    let mut spec = constraint.spec(&app);
+    let rest = json!({"schedulerName": kind.scheduler(), "terminationGracePeriodSeconds": 0, "containers": containers});
+    if let (Some(spec), Value::Object(rest)) = (spec.as_object_mut(), rest) {
+        spec.extend(rest);
+    }
+    Ok(serde_json::from_value(json!({"metadata": {"name": name(number), "labels": {"app": app}, "annotations": annotations}, "spec": spec}))?)
 }
 
 /// Returns the name of the pod with this number.
@@ -109,15 +113,15 @@ pub async fn make_groups(stage: &Stage, kind: Kind, count: usize) -> Result<()> 
 }
 
 /// Creates one pod.
-pub async fn make(pods: &Api<Pod>, kind: Kind, number: usize) -> Result<()> {
-    pods.create(&PostParams::default(), &pod(kind, number)?).await?;
+pub async fn make(pods: &Api<Pod>, kind: Kind, constraint: Constraint, number: usize) -> Result<()> {
+    pods.create(&PostParams::default(), &pod(kind, constraint, number)?).await?;
     Ok(())
 }
 
 /// Creates `count` pods at once.
-pub async fn make_all(stage: &Stage, kind: Kind, count: usize) -> Result<()> {
+pub async fn make_all(stage: &Stage, kind: Kind, constraint: Constraint, count: usize) -> Result<()> {
     let pods = Api::<Pod>::namespaced(stage.client(), NAMESPACE);
-    each(count, AT_ONCE, |number| make(&pods, kind, number)).await?;
+    each(count, AT_ONCE, |number| make(&pods, kind, constraint, number)).await?;
     until_count(&pods, count, "the pods exist").await
 }
 
@@ -149,7 +153,7 @@ pub async fn run_many(stage: &Stage, count: usize) -> Result<()> {
     each(count, AT_ONCE, |number| {
         let pods = &pods;
         async move {
-            let mut pod = pod(Kind::Gangs, number)?;
+            let mut pod = pod(Kind::Gangs, Constraint::Nothing, number)?;
             pod.metadata.annotations.iter_mut().for_each(|all| drop(all.remove(PLAYED_BY_THE_CASE)));
             pod.spec.iter_mut().for_each(|spec| spec.node_name = Some(format!("node-{:04}", number % nodes)));
             pods.create(&PostParams::default(), &pod).await?;

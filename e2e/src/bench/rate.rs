@@ -11,6 +11,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::constraint::Constraint;
 use super::pods::{self, Kind, binds, clear, make_all, make_groups, until_bound};
 use super::stage::Stage;
 use crate::load::calls::span;
@@ -36,9 +37,9 @@ pub struct Rate {
 }
 
 /// Binds `count` pods of a kind; afterwards the pods are deleted and the scheduler has ended.
-pub async fn measure(stage: &mut Stage, kind: Kind, count: usize) -> Result<Rate> {
+pub async fn measure(stage: &mut Stage, kind: Kind, constraint: Constraint, count: usize) -> Result<Rate> {
     make_groups(stage, kind, count).await?;
-    make_all(stage, kind, count).await?;
+    make_all(stage, kind, constraint, count).await?;
     sleep(REST).await;
     let folder = stage.cluster().scratch().folder().to_owned();
     let before = process::all(&folder);

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
+use super::constraint::Constraint;
 use super::pods::{Kind, binds, clear, make_all, make_groups, until_bound};
 use super::stage::Stage;
 use super::stock;
@@ -37,7 +38,7 @@ pub struct Rest {
 pub async fn first_bind(stage: &mut Stage, stock: bool) -> Result<[f64; 2]> {
     let kind = if stock { Kind::Stock } else { Kind::Gangs };
     make_groups(stage, kind, PENDING).await?;
-    make_all(stage, kind, PENDING).await?;
+    make_all(stage, kind, Constraint::Nothing, PENDING).await?;
     sleep(secs(4)).await;
     let mut log = stage.log()?;
     let start = now();

@@ -1,5 +1,6 @@
 //! Prints the results as the tables of `docs/performance.md`, so that a run can be compared with it.
 
+use super::constraint::Constraint;
 use super::pods::Kind;
 use super::rate::{Rate, TURNS};
 use super::rest::Rest;
@@ -12,6 +13,8 @@ use crate::say;
 pub struct Tables {
     /// Pods first, then the scheduler; in the order of the turns.
     pub rates: Vec<(Kind, Rate)>,
+    /// The same for pods with constraints, ours and kube-scheduler's in turn.
+    pub constraints: Vec<(Constraint, Kind, Rate)>,
     /// The latencies, with the number of running pods.
     pub trickles: Vec<(u32, Kind, Times)>,
     /// The requests for Deployments.
@@ -33,6 +36,13 @@ impl Tables {
     pub fn say(&self) {
         if !self.rates.is_empty() {
             self.say_rates();
+        }
+        if !self.constraints.is_empty() {
+            say::headline("pods first, then the scheduler: pods with constraints among pods");
+            say::line("| each pod has | program | pods bound per second | CPU ms each: API server and etcd | binding program |\n|---|---|---|---|---|");
+            for (constraint, kind, Rate { per_second, cost: [server, program] }) in &self.constraints {
+                say::line(format!("| {} | {} | {per_second:.0} | {server:.2} | {program:.2} |", constraint.name(), kind.name()));
+            }
         }
         if !self.trickles.is_empty() {
             say::headline("some pods a second: creation to binding");

@@ -12,6 +12,7 @@ use kube::Api;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use super::constraint::Constraint;
 use super::pods::{Kind, binds, clear, make, make_groups, until_bound};
 use super::stage::Stage;
 use crate::objects::NAMESPACE;
@@ -59,7 +60,7 @@ pub async fn measure(stage: &mut Stage, kind: Kind, per_second: u32, seconds: u6
     for number in 0..count {
         clock.tick().await;
         let pods = pods.clone();
-        making.spawn(async move { make(&pods, kind, number).await });
+        making.spawn(async move { make(&pods, kind, Constraint::Nothing, number).await });
     }
     while let Some(made) = making.join_next().await {
         made??;
