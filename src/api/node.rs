@@ -13,6 +13,7 @@ use super::fault::Fault;
 use super::pod_facts::{HOST_NETWORK_USERS, RESTART_ALL};
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
+use super::volumes::CsiNodeFacts;
 use super::wire::resource;
 
 /// A Node. Only the fields that are used are decoded.
@@ -82,6 +83,8 @@ pub struct NodeFacts {
     pub unschedulable: bool,
     /// Those features that its kubelet declares and that pods may need.
     pub declared_features: BTreeSet<String>,
+    /// What its kubelet says about CSI drivers, in an object of its own, which the cache adds; none where there is none.
+    pub csi: Option<Arc<CsiNodeFacts>>,
     /// The values that could not be used.
     pub faults: Vec<Fault>,
 }
@@ -117,6 +120,7 @@ impl NodeFacts {
                 .map(ToOwned::to_owned)
                 .filter(|feature| node.status.declared_features.contains(feature))
                 .collect(),
+            csi: None,
             faults,
         }
     }

@@ -49,6 +49,7 @@ pub(crate) fn node(name: &str, offers: &[(&str, i64)]) -> NodeFacts {
         soft_taints: Vec::new(),
         unschedulable: false,
         declared_features: [].into(),
+        csi: None,
         faults: Vec::new(),
     }
 }
@@ -81,6 +82,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         gated: false,
         constraints: Constraints::default(),
         unsupported: Vec::new(),
+        unusable_claim: None,
         terms: Arc::default(),
         scheduled_condition: None,
         nominated_node: None,

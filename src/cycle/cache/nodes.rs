@@ -29,7 +29,8 @@ pub(super) struct CountedRoom {
 
 impl Cache {
     /// Adds or updates a node.
-    pub fn apply_node(&mut self, facts: NodeFacts) {
+    pub fn apply_node(&mut self, mut facts: NodeFacts) {
+        facts.csi = self.csi_nodes.get(&facts.name).cloned();
         let known = self.nodes.id(&facts.name).and_then(|id| self.nodes.get(id));
         if known.is_some_and(|known| **known == facts) {
             return;

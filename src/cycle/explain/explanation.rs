@@ -163,6 +163,7 @@ impl Explanation {
             Refusal::NoGroup { name } => self.pod_group = Some(name.to_string()),
             Refusal::Unsupported(fields) => self.details = fields.iter().map(|field| field.field().to_owned()).collect(),
             Refusal::Faulty(fault) => self.details = vec![fault.to_string()],
+            Refusal::Claim(unusable) => self.details = vec![unusable.to_string()],
             Refusal::NetworkTopology => self.details = vec!["spec.networkTopology".to_owned()],
             Refusal::SubGroups => self.details = vec!["spec.subGroupPolicy".to_owned()],
             Refusal::NodeGroups { field, .. } => self.details = vec![(*field).to_owned()],
@@ -244,7 +245,14 @@ impl NodeReason {
             | Reason::PodAntiAffinity { topology_key }
             | Reason::ExistingAntiAffinity { topology_key } => detail = Some(topology_key.clone()),
             Reason::DeclaredFeature { feature } => detail = Some((*feature).to_owned()),
-            Reason::Unschedulable | Reason::NodeSelector | Reason::NodeAffinity | Reason::HostPorts => {}
+            Reason::Unschedulable
+            | Reason::NodeSelector
+            | Reason::NodeAffinity
+            | Reason::HostPorts
+            | Reason::ClaimInUse
+            | Reason::VolumeLimit
+            | Reason::VolumeNodeAffinity
+            | Reason::VolumeZone => {}
         }
         let amount = |amount: Amount| resource.map(|name: &ResourceName| quantity::format(amount, name.style()));
         Self {

@@ -20,6 +20,12 @@ impl fmt::Display for Reason {
             Self::NodeSelector => f.write_str("node(s) didn't match Pod's nodeSelector"),
             Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity"),
             Self::DeclaredFeature { feature } => write!(f, "node(s) didn't match Pod's required features ({feature})"),
+            Self::ClaimInUse => f.write_str(
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+            ),
+            Self::VolumeLimit => f.write_str("node(s) exceed max volume count"),
+            Self::VolumeNodeAffinity => f.write_str("node(s) didn't match PersistentVolume's node affinity"),
+            Self::VolumeZone => f.write_str("node(s) had no available volume zone"),
             Self::HostPorts => f.write_str("node(s) didn't have free ports for the requested pod ports"),
             Self::TopologySpreadLabel { topology_key } => {
                 write!(f, "node(s) didn't match pod topology spread constraints (missing required label) (topology key {topology_key})")
@@ -95,6 +101,7 @@ impl fmt::Display for Refusal {
                 write!(f, "this scheduler cannot honour yet: {}", named.join("; "))
             }
             Self::Faulty(fault) => write!(f, "cannot be read: {fault}"),
+            Self::Claim(unusable) => write!(f, "{unusable}"),
             Self::NetworkTopology => f.write_str("this scheduler cannot honour yet: spec.networkTopology with mode hard"),
             Self::SubGroups => {
                 f.write_str("this scheduler cannot honour yet: spec.subGroupPolicy[] with minSubGroups, or with a subGroupSize above 1")

@@ -48,6 +48,10 @@ fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &N
         | Reason::NodeSelector
         | Reason::NodeAffinity
         | Reason::HostPorts
+        | Reason::ClaimInUse
+        | Reason::VolumeLimit
+        | Reason::VolumeNodeAffinity
+        | Reason::VolumeZone
         | Reason::DeclaredFeature { .. }
         | Reason::Lacks(_)
         | Reason::TopologySpread { .. }

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::api::volumes::{AttachmentFacts, ClaimFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts};
 use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::explain::Reason;
 use crate::cycle::placement::Strategy as NodeStrategy;
@@ -78,6 +79,15 @@ pub(super) fn ours(question: &Value) -> Vec<Ours> {
     for node in list("nodes") {
         state.apply_node(NodeFacts::of(&serde_json::from_value(node).unwrap()));
     }
+    // Most questions have no storage objects.
+    fn each<T: serde::de::DeserializeOwned>(question: &Value, name: &str) -> Vec<T> {
+        question.get(name).map(|list| serde_json::from_value(list.clone()).unwrap()).unwrap_or_default()
+    }
+    each(question, "claims").iter().for_each(|claim| state.apply_claim(ClaimFacts::of(claim)));
+    each(question, "volumes").iter().for_each(|volume| state.apply_volume(VolumeFacts::of(volume)));
+    each(question, "classes").iter().for_each(|class| state.apply_storage_class(StorageClassFacts::of(class)));
+    each(question, "csiNodes").iter().for_each(|node| state.apply_csi_node(CsiNodeFacts::of(node)));
+    each(question, "attachments").iter().for_each(|attachment| state.apply_attachment(AttachmentFacts::of(attachment)));
     for pod in list("pods").into_iter().chain(list("pending")) {
         state.apply_pod(PodFacts::of(&serde_json::from_value(pod).unwrap()));
     }
@@ -89,6 +99,10 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Ours {
     let cache = &state.cache;
     let member = &cache.pods[uid];
     assert!(member.facts.faults.is_empty() && member.facts.unsupported.is_empty(), "{:?}", member.facts);
+    if let Some(unusable) = &member.facts.unusable_claim {
+        let answer = cache.nodes.iter().map(|node| (node.name.to_string(), vec![CLAIM.to_owned(), unusable.to_string()])).collect();
+        return Ours { answer, counts: None };
+    }
     let class = cache.classes.get(member.class.unwrap()).unwrap();
     let barred = [].into();
     let (nodes, placed) = (&cache.nodes, &cache.on_nodes);
@@ -129,6 +143,9 @@ pub(super) fn counted(answer: &Answer) -> Counts {
     counts
 }
 
+/// Stands for the plugin where a claim cannot be used: each plugin for volumes may be the first to say so.
+pub(super) const CLAIM: &str = "claim";
+
 /// The plugin for taints, and how its reason begins.
 const TAINTS: [&str; 2] = ["TaintToleration", "node(s) had untolerated taint"];
 
@@ -148,6 +165,13 @@ fn said(reason: &Reason) -> Vec<String> {
         Reason::PodAntiAffinity { .. } => ["InterPodAffinity", "node(s) didn't match pod anti-affinity rules"],
         Reason::ExistingAntiAffinity { .. } => ["InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules"],
         Reason::DeclaredFeature { .. } => ["NodeDeclaredFeatures", "node(s) didn't match Pod's required features"],
+        Reason::ClaimInUse => [
+            "VolumeRestrictions",
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+        ],
+        Reason::VolumeLimit => ["NodeVolumeLimits", "node(s) exceed max volume count"],
+        Reason::VolumeNodeAffinity => ["VolumeBinding", "node(s) didn't match PersistentVolume's node affinity"],
+        Reason::VolumeZone => ["VolumeZone", "node(s) had no available volume zone"],
         Reason::NodeGroup { .. } => panic!("no node has a group"),
     };
     text.map(str::to_owned).into()
