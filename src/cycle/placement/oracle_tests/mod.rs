@@ -11,6 +11,7 @@ mod kinds;
 mod pods;
 mod sequence;
 mod terms;
+mod volumes;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
