@@ -66,6 +66,7 @@ mod tree_changes;
 mod tree_large;
 mod upgrades;
 mod visible;
+mod volumes;
 mod waits;
 
 use crate::case::{CASE_TIME, Case, UnderFaults};
@@ -305,6 +306,11 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("P7", "gangs with members that find places in another order than theirs", usual(), placing::members_in_a_better_order)
             .under_faults_in_soak(),
+        case!("V1", "gangs with claims, in the zone of their volumes and anywhere", usual(), volumes::gang_in_the_zone_of_its_volumes)
+            .under_faults_in_soak(),
+        case!("V2", "claims that are missing, not bound, and bound later", usual(), volumes::claims_that_come_later).under_faults_in_soak(),
+        case!("V3", "a claim that one pod at a time may use", usual(), volumes::one_pod_at_a_time).under_faults_in_soak(),
+        case!("V4", "as many volumes as the node takes", usual(), volumes::as_many_volumes_as_the_node_takes).under_faults_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)
