@@ -173,7 +173,8 @@ impl Scheduler for Ours {
         let barred = BTreeSet::new();
         let snapshot =
             Snapshot { nodes: &self.nodes, ledger: &self.ledger, placed: &self.placed, strategy: self.strategy, barred: &barred };
-        let found = self.finder.best(Asks { id, class: &class, users: 2, group: None, only: None }, &BTreeSet::new(), snapshot);
+        let found =
+            self.finder.best(Asks { id, class: &class, users: 2, group: None, images: None, only: None }, &BTreeSet::new(), snapshot);
         self.classes.leave(id);
         self.placed.forget(&facts.uid);
         let name = self.nodes.get(found.ok()?)?.name.to_string();

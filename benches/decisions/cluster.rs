@@ -56,6 +56,14 @@ pub(crate) enum Requires {
     Apart,
     /// Affinity in the zone.
     Together,
+    /// Nothing, and prefer a zone.
+    PreferNodes,
+    /// Nothing, and prefer hosts without members of their gang.
+    PreferApart,
+    /// Nothing, and prefer the zones with the fewest members of their gang (`ScheduleAnyway`).
+    Anyway,
+    /// Nothing, and have an image that every second node has.
+    Images,
 }
 
 impl Default for Size {
@@ -105,7 +113,7 @@ impl Cluster {
     pub(crate) fn new(size: Size, runs: &Resources) -> Self {
         let pod: Pod = read(json!({
             "metadata": {"namespace": "team", "name": "p", "uid": "p", "labels": {"app": "train"}, "annotations": {"scheduling.k8s.io/group-name": "g"}},
-            "spec": {"schedulerName": "podgroup-scheduler", "containers": [{"name": "c"}]},
+            "spec": {"schedulerName": "podgroup-scheduler", "containers": [{"name": "c", "image": BASE}]},
             "status": {"phase": "Pending"},
         }));
         let group: PodGroup = read(json!({"metadata": {"namespace": "team", "name": "g", "uid": "g"}, "spec": {}}));
@@ -219,7 +227,19 @@ fn required(requires: Requires, gang: u32, gangs: u32) -> Option<PodFacts> {
         [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]});
     let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": host}}});
     let together = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": zone}}});
+    let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
+    let prefer = "preferredDuringSchedulingIgnoredDuringExecution";
+    let in_zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z0"]}]});
+    let prefer_nodes = json!({"affinity": {"nodeAffinity": {prefer: [{"weight": 10, "preference": in_zone}]}}});
+    let prefer_apart = json!({"affinity": {"podAntiAffinity": {prefer: [{"weight": 10, "podAffinityTerm": term}]}}});
+    let anyway = json!({"topologySpreadConstraints":
+        [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}]});
+    let images = json!({"containers": [{"name": "c", "image": TRAIN}]});
     let spec = match requires {
+        Requires::PreferNodes => prefer_nodes,
+        Requires::PreferApart => prefer_apart,
+        Requires::Anyway => anyway,
+        Requires::Images => images,
         Requires::Nodes | Requires::Usual if gang < gangs / 3 => nodes,
         Requires::Spread => spread,
         Requires::Apart => apart,
@@ -245,7 +265,7 @@ fn keeper() -> PodFacts {
 fn pod_of(labels: &Value, spec: &Value) -> PodFacts {
     let mut pod = json!({
         "metadata": {"namespace": "team", "name": "p", "uid": "p", "labels": labels, "annotations": {"scheduling.k8s.io/group-name": "g"}},
-        "spec": {"schedulerName": "podgroup-scheduler", "containers": [{"name": "c"}]},
+        "spec": {"schedulerName": "podgroup-scheduler", "containers": [{"name": "c", "image": BASE}]},
         "status": {"phase": "Pending"},
     });
     let (Some(all), Some(more)) = (pod.get_mut("spec").and_then(Value::as_object_mut), spec.as_object()) else { panic!("objects") };
@@ -258,14 +278,27 @@ fn name_of_queue(number: u32) -> String {
     format!("queue-{number:04}")
 }
 
-/// Returns a node of 32 cores.
+/// An image that every node has, and one that every second node has.
+const BASE: &str = "registry.example.com/base:1";
+const TRAIN: &str = "registry.example.com/train:1";
+
+/// Returns a node of 32 cores, with as many images as a kubelet reports.
 pub(crate) fn node(number: u32) -> NodeFacts {
     let allocatable = json!({"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "500Gi"});
     let labels =
         json!({"kubernetes.io/hostname": format!("node-{number:05}"), "kubernetes.io/os": "linux", "zone": format!("z{}", number % 3)});
+    let image = |at: u32| {
+        let name = match at {
+            0 => BASE.to_owned(),
+            1 if number.is_multiple_of(2) => TRAIN.to_owned(),
+            _ => format!("registry.example.com/team-{}/service-{}:1", at % 7, (number % 40) * 50 + at),
+        };
+        json!({"names": [name, format!("{name}@sha256:{at:064}")], "sizeBytes": 8_000_000_000_u64 >> (at / 2)})
+    };
+    let images: Vec<Value> = (0..50).map(image).collect();
     let node: Node = read(json!({
         "metadata": {"name": format!("node-{number:05}"), "uid": uid(4, number).as_str(), "labels": labels},
-        "status": {"allocatable": allocatable},
+        "status": {"allocatable": allocatable, "images": images},
     }));
     NodeFacts::of(&node)
 }

@@ -87,6 +87,15 @@ pub(crate) fn requires(criterion: &mut Criterion) {
     measure(criterion, "requires", all.into_iter().flat_map(of));
 }
 
+/// What new pods prefer, with nothing running and with 50,000 running pods.
+pub(crate) fn prefers(criterion: &mut Criterion) {
+    let all =
+        [("nodes", Requires::PreferNodes), ("apart", Requires::PreferApart), ("anyway", Requires::Anyway), ("images", Requires::Images)];
+    let of =
+        |(name, requires)| [0, 50_000].map(|running| (format!("{name}, {running} run"), Size { running, requires, ..Size::default() }));
+    measure(criterion, "prefers", all.into_iter().flat_map(of));
+}
+
 /// Running pods that keep others away, while each new pod has labels of its own.
 pub(crate) fn keepers(criterion: &mut Criterion) {
     let of = |keepers| (keepers, Size { keepers, own_labels: true, running: 10_000, ..Size::default() });

@@ -24,6 +24,6 @@ fn few() -> Criterion {
 criterion_group! {
     name = benches;
     config = few();
-    targets = cycles::nodes, cycles::pods, cycles::gangs, cycles::running, cycles::queues, cycles::own_classes, cycles::requires, cycles::keepers, events::nothing, events::full, events::life
+    targets = cycles::nodes, cycles::pods, cycles::gangs, cycles::running, cycles::queues, cycles::own_classes, cycles::requires, cycles::prefers, cycles::keepers, events::nothing, events::full, events::life
 }
 criterion_main!(benches);

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Builds the kit (the real control plane, kwok and helm) into a cache folder named by what it is built from.
+# Builds the kit (the real control plane, kwok and helm, and our oracle) into a cache folder named by what it is built from.
 # `build.sh --path` only prints that folder. Two runs at once are safe: the second waits for the first.
+#
+# The programs of others have a folder of their own, and the kit links to them: after a change of the oracle only the oracle is built.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 version=1.36.3
-key=$(cat go.mod go.sum build.sh oracle/*.go | sha256sum | cut -c1-16)
+key() { cat "$@" | sha256sum | cut -c1-16; }
 cache=${PODGROUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podgroup}
-kit=$cache/kit-$key
+programs=$cache/programs-$(key go.mod go.sum build.sh)
+kit=$cache/kit-$(key go.mod go.sum build.sh oracle/*.go)
 if [ "${1:-}" = --path ]; then
   echo "$kit"
   exit 0
@@ -38,17 +41,26 @@ build() { # NAME PACKAGE
   printf '[kit %d/%d] %s\n' "$n" "$total" "$1" >&2
   go build -trimpath -ldflags "$stamp" -o "$staging/$1" "$2"
 }
-printf 'building the kit (about 6 minutes on two cores, once) into %s\n' "$kit" >&2
-build etcd go.etcd.io/etcd/server/v3
-build kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
-build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
-build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
-build kubectl k8s.io/kubernetes/cmd/kubectl
-build kwok sigs.k8s.io/kwok/cmd/kwok
-build kwokctl sigs.k8s.io/kwok/cmd/kwokctl
-build helm helm.sh/helm/v4/cmd/helm
+complete() { # FOLDER
+  touch "$staging/.complete"
+  rm -rf "$1"
+  mv "$staging" "$1"
+}
+if [ ! -e "$programs/.complete" ]; then
+  printf 'building the kit (about 6 minutes on two cores, once) into %s\n' "$kit" >&2
+  build etcd go.etcd.io/etcd/server/v3
+  build kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+  build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
+  build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
+  build kubectl k8s.io/kubernetes/cmd/kubectl
+  build kwok sigs.k8s.io/kwok/cmd/kwok
+  build kwokctl sigs.k8s.io/kwok/cmd/kwokctl
+  build helm helm.sh/helm/v4/cmd/helm
+  complete "$programs"
+  mkdir "$staging"
+fi
+n=$((total - 1))
 build oracle ./oracle
-touch "$staging/.complete"
-rm -rf "$kit"
-mv "$staging" "$kit"
+ln "$programs"/* "$staging"
+complete "$kit"
 trap - EXIT

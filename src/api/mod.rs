@@ -9,7 +9,7 @@
 //! 2. [`membership`]: which PodGroup a pod belongs to.
 //! 3. [`podgroup`] and [`queue`]: the API of Volcano that the programs serve.
 //! 4. [`pod`], [`node`], [`priority_class`] and [`budget`]: the objects of Kubernetes.
-//! 5. [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
+//! 5. [`images`], [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
 //! 6. [`volumes`]: claims, volumes and what nodes take of them.
 //! 7. [`workload`]: the owners of pods.
 //! 8. [`crd`]: the CustomResourceDefinitions.
@@ -20,6 +20,7 @@ pub mod fault;
 #[cfg(test)]
 mod fields;
 pub mod group_facts;
+pub mod images;
 pub mod label_selector;
 pub mod membership;
 pub mod names;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::resources::Resources;
 
 use super::fault::Fault;
+use super::images::NodeImage;
 use super::pod_facts::{HOST_NETWORK_USERS, RESTART_ALL};
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
@@ -62,6 +63,18 @@ pub struct NodeStatus {
     pub allocatable: Option<RawResources>,
     /// The features that its kubelet declares.
     pub declared_features: Vec<String>,
+    /// The images that it has, those that its kubelet reports.
+    pub images: Option<Vec<ContainerImage>>,
+}
+
+/// An image on a node.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerImage {
+    /// Its names, with tags and digests.
+    pub names: Option<Vec<String>>,
+    /// Its size.
+    pub size_bytes: i64,
 }
 
 /// The facts about a Node.
@@ -85,6 +98,8 @@ pub struct NodeFacts {
     pub declared_features: BTreeSet<String>,
     /// What its kubelet says about CSI drivers, in an object of its own, which the cache adds; none where there is none.
     pub csi: Option<Arc<CsiNodeFacts>>,
+    /// The images that it has, under each of their names. They change often and refuse no pod, so the scheduler's cache keeps them apart from the other facts.
+    pub images: Arc<[NodeImage]>,
     /// The values that could not be used.
     pub faults: Vec<Fault>,
 }
@@ -121,6 +136,7 @@ impl NodeFacts {
                 .filter(|feature| node.status.declared_features.contains(feature))
                 .collect(),
             csi: None,
+            images: NodeImage::of(&node.status),
             faults,
         }
     }

@@ -79,6 +79,8 @@ pub struct PodSpec {
 pub struct Container {
     /// Its name.
     pub name: String,
+    /// The name of its image.
+    pub image: String,
     /// The requests and limits.
     pub resources: Option<ResourceNeeds>,
     /// `Always` on an init container makes it a sidecar.
@@ -284,6 +286,16 @@ pub struct Volume {
     pub rbd: Option<Value>,
     /// See above.
     pub vsphere_volume: Option<Value>,
+    /// An image that is mounted.
+    pub image: Option<ImageVolume>,
+}
+
+/// An image that is mounted as a volume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImageVolume {
+    /// The name of the image.
+    pub reference: String,
 }
 
 /// The claim of a volume.

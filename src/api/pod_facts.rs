@@ -11,6 +11,7 @@ use crate::resources::Resources;
 use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 
 use super::fault::Fault;
+use super::images::PodImages;
 use super::membership::{GroupKey, controller_of, group_of};
 use super::names::{
     CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, PREEMPTABLE, QUEUE_PATH, TASK, YES,
@@ -118,6 +119,8 @@ pub struct PodFacts {
     pub gated: bool,
     /// Its constraints on nodes.
     pub constraints: Constraints,
+    /// The images that it needs, while it has no node; none where it names none.
+    pub images: Option<Arc<PodImages>>,
     /// Its unsupported fields, sorted, each once.
     pub unsupported: Vec<Unsupported>,
     /// A claim that cannot be used now, which the cache finds while the pod waits. Until that changes, the pod is not placed.
@@ -182,6 +185,7 @@ impl PodFacts {
             preemptable: preemptable(meta),
             protected: is_protected(meta),
             gated: !pod.spec.scheduling_gates.is_empty(),
+            images: if pod.spec.node_name.as_ref().is_none_or(String::is_empty) { PodImages::of(&pod.spec) } else { None },
             unsupported,
             unusable_claim: None,
             terms,

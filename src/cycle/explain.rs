@@ -1,4 +1,5 @@
-//! Why is a PodGroup or a pod not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`).
+//! Why is a PodGroup or a pod not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`,
+//! `words_of_nodes`).
 //!
 //! The counts are exact: every node is checked, and counted under the first predicate that refuses it; one that lacks resources under each of them, as in
 //! kube-scheduler.
@@ -17,6 +18,7 @@ mod code;
 mod explanation;
 mod not_preempted;
 mod words;
+mod words_of_nodes;
 
 pub use code::{Cause, Code};
 pub use explanation::{Explanation, NoPreemption, NodeReason, Nodes, Quota};
@@ -38,6 +40,10 @@ pub enum Reason {
     NodeSelector,
     /// No term of the pod's required node affinity holds for it.
     NodeAffinity,
+    /// The pod's required node affinity names other nodes.
+    NotNamed,
+    /// Each term of the pod's required node affinity names two nodes at once, so no node can match it.
+    NamesConflict,
     /// A pod there has a host port that the pod asks for.
     HostPorts,
     /// Too little is left of this.
@@ -100,6 +106,35 @@ pub struct Count {
     pub asked: Amount,
     /// The most that any of them has left; 0 where the reason is no resource.
     pub most_free: Amount,
+}
+
+impl Reason {
+    /// The constraint that refuses, in a few words, and its value: the taint, the topology key, the feature or the node group. None where the reason says it all.
+    #[must_use]
+    pub fn detail(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Taint(taint) => Some(("taint", words_of_nodes::taint(taint))),
+            Self::NodeGroup { group } => Some(("node group", group.clone())),
+            Self::TopologySpreadLabel { topology_key } | Self::TopologySpread { topology_key } => {
+                Some(("topology spread", topology_key.clone()))
+            }
+            Self::PodAffinity { topology_key } => Some(("pod affinity", topology_key.clone())),
+            Self::PodAntiAffinity { topology_key } => Some(("pod anti-affinity", topology_key.clone())),
+            Self::ExistingAntiAffinity { topology_key } => Some(("anti-affinity of existing pods", topology_key.clone())),
+            Self::DeclaredFeature { feature } => Some(("feature", (*feature).to_owned())),
+            Self::Unschedulable
+            | Self::NodeSelector
+            | Self::NodeAffinity
+            | Self::NotNamed
+            | Self::NamesConflict
+            | Self::HostPorts
+            | Self::ClaimInUse
+            | Self::VolumeLimit
+            | Self::VolumeNodeAffinity
+            | Self::VolumeZone
+            | Self::Lacks(_) => None,
+        }
+    }
 }
 
 impl Tally {
@@ -183,6 +218,8 @@ pub enum Refusal {
         needed: u32,
         /// The number of them that were placed.
         placed: u32,
+        /// The first that was not placed; none where only one must be placed.
+        member: Option<Arc<NextMember>>,
         /// The counts of the nodes for the first that was not placed.
         tally: Arc<Tally>,
         /// Of what the gang requests more than all nodes offer together; none where it does not.
@@ -227,6 +264,17 @@ pub enum Refusal {
         /// What the API server says instead, by kind.
         why: &'static str,
     },
+}
+
+/// The first member of a gang that no node takes, after others have found their nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextMember {
+    /// The name of the pod.
+    pub name: Arc<str>,
+    /// Its task; none where it has none.
+    pub task: Option<String>,
+    /// How many further members of the same task and with the same needs have no node either.
+    pub alike: u32,
 }
 
 /// Of what a gang requests more than all nodes offer together.

@@ -9,7 +9,7 @@
 //!
 //! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried), [`order`],
 //! [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for the gang meanwhile), [`explain`],
-//! [`plan`], and the statuses: [`status`] and [`queue_status`].
+//! [`plan`], the statuses ([`status`] and [`queue_status`]), and for reports [`next_member`].
 //!
 //! Promises, cited by the tests:
 //!
@@ -27,6 +27,7 @@ pub mod admission;
 pub mod cache;
 mod eviction_backoff;
 pub mod explain;
+pub mod next_member;
 pub mod nominations;
 pub mod order;
 pub mod placement;
@@ -208,7 +209,8 @@ fn check_nomination(state: &SchedulingState, key: &GroupKey, facts: &GroupFacts)
 /// Returns what the PodGroup needs together, and its waiting members in order.
 fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Result<Want, Refusal> {
     let Some(group) = state.cache.groups.get(key) else { return Ok(Want::new(key, Gang::default(), Vec::new())) };
-    let mut want = match gang::resolve(&state.cache, group, facts) {
+    let victims = state.nominations.victims_among(&group.members);
+    let mut want = match gang::resolve_without(&state.cache, group, facts, &victims) {
         Ok(gang) => {
             let members = gang::in_order(&state.cache, group, &gang);
             Want::new(key, gang, members)

@@ -35,7 +35,8 @@ fn asks() -> PodFacts {
     facts.constraints.node_features.insert("RestartAllContainersOnContainerExits");
     facts.terms = Arc::new(PodTerms { host_ports: [port()].into(), namespace: Arc::from("ns"), claims: claims(), ..PodTerms::default() });
     let requirement = NodeRequirement { key: "disk".into(), operator: "In".into(), values: vec!["ssd".into()] };
-    facts.constraints.node_affinity = Some(vec![NodeSelectorTerm { match_expressions: vec![requirement], match_fields: Vec::new() }]);
+    let name = NodeRequirement { key: "metadata.name".into(), operator: "In".into(), values: vec!["n".into()] };
+    facts.constraints.node_affinity = Some(vec![NodeSelectorTerm { match_expressions: vec![requirement], match_fields: vec![name] }]);
     facts
 }
 
@@ -85,6 +86,10 @@ fn spoiled() -> [Case; COUNT] {
         let terms = Arc::new(PodTerms { namespace: Arc::from("ns"), claims: claims(), ..PodTerms::default() });
         state.apply_pod(PodFacts { scheduler: "other".into(), terms, ..other });
     }
+    fn named_otherwise(state: &mut SchedulingState) {
+        state.delete_node("n");
+        state.apply_node(NodeFacts { name: "m".into(), ..good() });
+    }
     fn of_others(state: &mut SchedulingState) {
         let groups = || ["others".to_owned()].into();
         let affinity = NodeGroupAffinity { own: groups(), allowed: groups() };
@@ -92,6 +97,7 @@ fn spoiled() -> [Case; COUNT] {
         change(state, |node| _ = node.labels.insert(NODE_GROUP.to_owned(), "others".to_owned()));
     }
     [
+        (named_otherwise, Reason::NotNamed),
         (|state| change(state, |node| node.unschedulable = true), Reason::Unschedulable),
         (|state| change(state, |node| node.taints.push(taint())), Reason::Taint(taint())),
         (of_others, Reason::NodeGroup { group: "others".to_owned() }),

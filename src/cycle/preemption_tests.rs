@@ -370,3 +370,29 @@ fn a7_further_members_do_not_preempt_for_more_than_the_minimum_of_others_leaves(
     let victims: usize = plan.evictions.iter().map(|eviction| eviction.victims.len()).sum();
     assert_eq!(victims, 1, "{}", message(&state, "further"));
 }
+
+/// Found by an hour of faults: the gang had lost its minimum to another PodGroup, and its waiting member was bound on a node that had become free meanwhile.
+#[test]
+fn r2_no_further_member_of_a_gang_is_placed_while_its_minimum_is_preempted() {
+    let mut state = empty_state();
+    state.apply_priority_class(class("high", 5));
+    state.apply_node(node("n1", &[("cpu", 3)]));
+    gang(&mut state, "low", 3, "default", 4, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    assert_eq!(plan.binds.len(), 3);
+    confirm(&mut state, &plan);
+    state.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "high", 3, "default") });
+    (0..3).for_each(|index| state.apply_pod(PodFacts { priority: 5, ..pod("ns", &format!("high-{index}"), "high", &[("cpu", 1)]) }));
+    let plan = at(&mut state, 1);
+    let [eviction] = plan.evictions.as_slice() else { panic!("{:?}", plan.evictions) };
+    assert_eq!(names(eviction), ["low-0", "low-1", "low-2"]);
+    // Room for one.
+    state.apply_node(node("n2", &[("cpu", 1)]));
+    assert!(at(&mut state, 2).binds.is_empty(), "a quarter of a gang is bound");
+    assert_eq!(message(&state, "low"), "the gang needs 3 members, 1 exist");
+    // The evictions are refused: the gang keeps its minimum, and its further member is placed.
+    let (high, number) = (GroupKey::new("ns", "high"), eviction.nomination);
+    state.refuse_eviction(&high, number, "refused");
+    let plan = at(&mut state, 3);
+    assert_eq!(plan.binds.iter().map(|bind| bind.uid.to_string()).collect::<Vec<_>>(), ["ns/low-3"]);
+}

@@ -277,7 +277,10 @@ fn nodes_that_are_labelled_for_a_queue_take_its_pods_and_those_below_it_only() {
     gang(&mut state, "in", 1, "below", 1, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut state)), [("in-0", "a1")]);
     for group in ["out", "few"] {
-        assert_eq!(message(&state, group), "0/1 nodes are available: 1 node(s) were reserved for the node group a of other queues");
+        assert_eq!(
+            message(&state, group),
+            "0/1 nodes are available: 1 node(s) were reserved for a node group of other queues; node group: a"
+        );
     }
     state.apply_node(labelled("b1", "b"));
     state.apply_queue(prefers("another", "b"));

@@ -167,3 +167,53 @@ fn a_pod_with_one_selector_too_many_is_refused_and_no_other_podgroup_waits_for_i
     state.delete_pod(&pod("ns", "p-001", "many", &[]).uid);
     assert_eq!(state.cache().pods()[&last].blocked(), None, "a selector went");
 }
+
+#[test]
+fn the_selectors_of_a_refused_pod_take_no_room_from_those_of_others() {
+    let all = |numbers: std::ops::RangeInclusive<usize>| {
+        let anti_affinity = numbers.flat_map(|number| against_all_but(number).anti_affinity.clone()).collect();
+        Arc::new(PodTerms { namespace: Arc::from("ns"), anti_affinity, ..PodTerms::default() })
+    };
+    let fault = crate::api::fault::Fault::new("spec.affinity", "x", "is wrong");
+    let too_many = PodFacts { terms: all(1_000..=1_000 + MOST_ALIKE), ..pod("ns", "bad", "many", &[("cpu", 1)]) };
+    let wrong = PodFacts { terms: all(1_000..=1_100), faults: vec![fault], ..pod("ns", "bad", "many", &[("cpu", 1)]) };
+    for bad in [too_many, wrong] {
+        let mut state = empty_state();
+        gang(&mut state, "many", 1, "default", 0, &[]);
+        let uid = bad.uid.clone();
+        state.apply_pod(bad);
+        assert!(state.cache().pods()[&uid].blocked().is_some());
+        for number in 1..=MOST_ALIKE {
+            let facts = PodFacts { terms: against_all_but(number), ..pod("ns", &format!("p-{number:03}"), "many", &[("cpu", 1)]) };
+            state.apply_pod(facts.clone());
+            assert_eq!(state.cache().pods()[&facts.uid].blocked(), None, "{number}");
+        }
+    }
+}
+
+#[test]
+fn a_pod_that_was_refused_for_its_selectors_is_placed_when_bound_pods_with_others_are_gone() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1_000)]));
+    let with = |name: &str, numbers: std::ops::Range<usize>| {
+        let anti_affinity = numbers.flat_map(|number| against_all_but(number).anti_affinity.clone());
+        // No node has the label, so that they keep no pod away.
+        let anti_affinity = anti_affinity.map(|term| AffinityTerm { topology_key: Arc::from("none"), ..term }).collect();
+        PodFacts {
+            terms: Arc::new(PodTerms { namespace: Arc::from("ns"), anti_affinity, ..PodTerms::default() }),
+            ..pod("ns", name, name, &[("cpu", 1)])
+        }
+    };
+    for (name, numbers) in [("half", 0..MOST_ALIKE / 2), ("other-half", MOST_ALIKE / 2..MOST_ALIKE), ("late", MOST_ALIKE..MOST_ALIKE + 1)] {
+        state.apply_group(group("ns", name, 1, "default"));
+        state.apply_pod(with(name, numbers.clone()));
+        let plan = cycle(&mut state);
+        assert_eq!(plan.binds.len(), usize::from(name != "late"), "{name}");
+        if name != "late" {
+            state.confirm(&plan.binds[0].uid);
+            state.apply_pod(running(with(name, numbers), "n"));
+        }
+    }
+    state.delete_pod(&"ns/half".into());
+    assert_eq!(bound(&cycle(&mut state)), [("late", "n")]);
+}

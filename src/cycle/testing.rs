@@ -50,6 +50,7 @@ pub(crate) fn node(name: &str, offers: &[(&str, i64)]) -> NodeFacts {
         unschedulable: false,
         declared_features: [].into(),
         csi: None,
+        images: [].into(),
         faults: Vec::new(),
     }
 }
@@ -81,6 +82,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         protected: false,
         gated: false,
         constraints: Constraints::default(),
+        images: None,
         unsupported: Vec::new(),
         unusable_claim: None,
         terms: Arc::default(),

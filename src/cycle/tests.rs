@@ -49,7 +49,7 @@ fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
     assert!(cycle(&mut state).binds.is_empty());
     assert_eq!(
         message(&state, "g"),
-        "3 of 4 members find a place; for the next one: 0/3 nodes are available: 3 Insufficient cpu (requested 1, most free 0); the gang requests cpu 4 together, and all nodes offer 3"
+        "3 of 4 members find a place; for g-3: 0/3 nodes are available: 3 Insufficient cpu; cpu: requested 1, most free 0; the gang requests cpu 4 together, and all nodes offer 3"
     );
     assert_eq!(phase(&state, "g"), Phase::Inqueue);
     assert!(state.cache().accounting().ledger().nodes().all(|node| node.used.is_zero()));
@@ -60,13 +60,37 @@ fn a_gang_of_four_waits_for_its_fourth_node_and_is_then_placed_whole() {
 }
 
 #[test]
+fn a_gang_names_the_member_that_finds_no_node_and_how_many_are_like_it() {
+    let mut state = empty_state();
+    for name in ["n1", "n2"] {
+        state.apply_node(node(name, &[("cpu", 4)]));
+    }
+    state.apply_group(group("ns", "g", 5, "default"));
+    let member = |name: &str, task: &str, cpu| PodFacts { task: Some(task.to_owned()), ..pod("ns", name, "g", &[("cpu", cpu)]) };
+    state.apply_pod(member("leader", "leader", 1));
+    (1..=4).for_each(|at| state.apply_pod(member(&format!("worker-{at}"), "worker", 3)));
+    assert!(cycle(&mut state).binds.is_empty());
+    let counts = "0/2 nodes are available: 2 Insufficient cpu; cpu: requested 3, most free 1";
+    let says = format!(
+        "3 of 5 members find a place; for worker-3 (task worker) and 1 like it: {counts}; the gang requests cpu 13 together, and all nodes offer 8"
+    );
+    assert_eq!(message(&state, "g"), says);
+    // Another try without a cause for other words does not change them.
+    let mut again = node("n1", &[("cpu", 4)]);
+    again.labels.insert("changed".into(), "yes".into());
+    state.apply_node(again);
+    assert_eq!(cycle(&mut state).tried.len(), 1);
+    assert_eq!(message(&state, "g"), says);
+}
+
+#[test]
 fn a_node_is_counted_under_every_resource_that_it_lacks() {
     let mut state = empty_state();
     state.apply_node(node("n1", &[("cpu", 1), ("memory", 1)]));
     state.apply_node(node("n2", &[("cpu", 1), ("memory", 8)]));
     gang(&mut state, "g", 1, "default", 1, &[("cpu", 2), ("memory", 4)]);
     assert!(cycle(&mut state).binds.is_empty());
-    let counts = "1 Insufficient memory (requested 4, most free 1), 2 Insufficient cpu (requested 2, most free 1)";
+    let counts = "1 Insufficient memory, 2 Insufficient cpu; cpu: requested 2, most free 1; memory: requested 4, most free 1";
     assert_eq!(message(&state, "g"), format!("0/2 nodes are available: {counts}"));
     // A node with a taint is asked every predicate, one without none but the amounts.
     let mut tainted = node("n1", &[("cpu", 1), ("memory", 1)]);

@@ -1,14 +1,16 @@
 //! A waiting PodGroup preempts again when its possible victims change (R2, R6, R8, R9, R11), and is tried again when topology domains change.
 
+use super::other_pods_tests::{of, spread};
 use super::preemption_retries_tests::being_bound;
 use super::preemption_tests::{at, borrowed};
 use super::state::SchedulingState;
-use super::testing::{POLICY, class, group, limits, node, pod, queue, running};
+use super::testing::worlds::zoned;
+use super::testing::{PEACEFUL, POLICY, class, group, limits, node, pod, queue, running};
 use super::tests::{bound, cycle, empty_state, gang, message};
 use super::*;
 use crate::api::Uid;
 use crate::api::label_selector::LabelSelector;
-use crate::api::{BudgetFacts, BudgetKey, GroupFacts, PodFacts, QueueFacts};
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, NodeFacts, PodFacts, QueueFacts};
 
 /// Runs cycles until there is nothing to do before this time. Returns the number of evictions.
 fn until(state: &mut SchedulingState, seconds: u64) -> usize {
@@ -183,36 +185,38 @@ fn a_podgroup_that_gets_a_higher_class_preempts_though_none_could_before() {
     assert_eq!(until(&mut state, 8), 1, "{}", message(&state, "g"));
 }
 
-#[test]
-fn a_domain_that_goes_helps_a_pod_that_was_spread_over_it() {
+/// Zone `a` with a node of 4 cpu, zone `b` with a node that has no room. Of two pods that are spread over the zones the first one is in zone `a`, and the second one
+/// waits.
+fn spread_over_a_full_zone() -> SchedulingState {
     let mut state = empty_state();
-    for (name, cpu) in [("a1", 4), ("b1", 0)] {
-        let mut node = node(name, &[("cpu", cpu)]);
-        node.labels.insert("zone".into(), name[..1].into());
-        state.apply_node(node);
-    }
-    let labels: std::collections::BTreeMap<String, String> = [("app".to_owned(), "web".to_owned())].into();
-    let pods = crate::api::pod_terms::PodSelector {
-        namespaces: ["ns".into()].into(),
-        labels: crate::api::label_selector::LabelSelector::label("app", "web"),
-        ..Default::default()
-    };
-    let spread = crate::api::pod_terms::SpreadConstraint {
-        pods,
-        topology_key: "zone".into(),
-        max_skew: 1,
-        min_domains: 1,
-        honors_node_affinity: true,
-        honors_taints: false,
-    };
-    let terms = crate::api::pod_terms::PodTerms { spread: vec![spread], ..Default::default() };
+    state.apply_node(zoned("a1", "a", 4));
+    state.apply_node(zoned("b1", "b", 0));
     for name in ["w-0", "w-1"] {
         state.apply_group(group("ns", name, 1, "default"));
-        state.apply_pod(PodFacts { labels: labels.clone(), terms: terms.clone().into(), ..pod("ns", name, name, &[("cpu", 1)]) });
+        state.apply_pod(of(name, "web", 1, &spread("web")));
     }
     assert_eq!(bound(&cycle(&mut state)), [("w-0", "a1")]);
     assert!(bound(&cycle(&mut state)).is_empty());
-    // Zone b has no pod and no room. Without it zone a is the only one.
+    state
+}
+
+#[test]
+fn a_domain_that_goes_helps_a_pod_that_was_spread_over_it() {
+    let mut state = spread_over_a_full_zone();
+    // Without zone b zone a is the only one.
     state.delete_node("b1");
     assert_eq!(bound(&cycle(&mut state)), [("w-1", "a1")]);
+}
+
+#[test]
+fn a_node_that_takes_no_pod_helps_one_that_was_spread_over_its_zone_when_it_leaves_the_zone() {
+    type Event = fn(&mut SchedulingState);
+    let events: [Event; 2] =
+        [|state| state.apply_node(zoned("b1", "a", 0)), |state| state.apply_node(NodeFacts { labels: [].into(), ..zoned("b1", "b", 0) })];
+    for event in events {
+        let mut state = spread_over_a_full_zone();
+        event(&mut state);
+        let plan = run(&mut state, &PEACEFUL, Duration::ZERO);
+        assert_eq!(bound(&plan), [("w-1", "a1")], "{}", message(&state, "w-1"));
+    }
 }

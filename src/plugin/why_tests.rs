@@ -122,16 +122,16 @@ fn nodes_that_lack_a_resource_are_counted_and_have_advice() {
     let nodes = vec![node("n1", &[("cpu", 9)]), node("n2", &[("cpu", 9)]), cordoned, tainted];
     let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 6)])).into();
     pods.push(running(pod("ns", "x", "other", &[("cpu", 1)]), "n1"));
-    let refusal = Refusal::Nodes { needed: 3, placed: 2, tally: std::sync::Arc::default(), exceeds: None };
+    let refusal = Refusal::Nodes { needed: 3, placed: 2, member: None, tally: std::sync::Arc::default(), exceeds: None };
     let answer = asks(Explanation::of(&refusal), &[("cpu", 18), ("pods", 3)]);
     let facts = facts(says(group("ns", "g", 3, "default"), "Inqueue", "…"), pods, nodes, Vec::new());
     let report = Report::of(Facts { answer: Some(WaitingAnswer { shortages: Vec::new(), ..answer }), ..facts }, now());
     let text = report.page(false).render(false);
     let want = "\
-Nodes: 2 of 3 members that go together find a place; none of 4 nodes takes the next
+Nodes: 2 of 3 members that go together find a place; none of 4 nodes takes the next (c)
   2 of 4  Insufficient cpu (requested 6, most free 3)
   1 of 4  node(s) were unschedulable
-  1 of 4  node(s) had untolerated taint {team:NoSchedule}
+  1 of 4  node(s) had untolerated taint(s) (team:NoSchedule)
 
 What would have to change
   * a node must have cpu 6 free for the next member, and the most that any has is 3; or uncordon 1 node (n3), if the next member fits there; or let the pods tolerate the taint team:NoSchedule of 1 node, if the next member fits there

@@ -176,7 +176,10 @@ fn the_condition_of_a_waiting_pod_changes_when_pods_are_evicted_for_it() {
         messages
     };
     let _cycle = writes(&mut state, 0);
-    assert_eq!(writes(&mut state, 2500), ["InsufficientResources: 0/1 nodes are available: 1 Insufficient cpu (requested 3, most free 0)"]);
+    assert_eq!(
+        writes(&mut state, 2500),
+        ["InsufficientResources: 0/1 nodes are available: 1 Insufficient cpu; cpu: requested 3, most free 0"]
+    );
     nominate(&mut state);
     let _cycle = writes(&mut state, 3000);
     assert_eq!(

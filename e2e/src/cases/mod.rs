@@ -26,6 +26,7 @@ pub(crate) mod lifecycle;
 mod migration;
 mod minimums;
 mod nominated;
+mod nominated_by_others;
 mod old_views;
 mod outages;
 mod outages_lease;
@@ -76,6 +77,10 @@ use crate::world::Setup;
 
 const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 500, budget: 0.1 };
 const LARGE: tree_large::Size = tree_large::Size { tops: 10, leaves: 19, pods: 5000, budget: 0.5 };
+
+/// 10,000 terms.
+const FEW_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 50, each: 200 };
+const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_000, each: 1 };
 
 macro_rules! case {
     ($id:literal, $title:literal, $setup:expr, $steps:path $(, $more:expr)*) => {
@@ -311,6 +316,18 @@ pub fn table() -> Vec<Case> {
         case!("V2", "claims that are missing, not bound, and bound later", usual(), volumes::claims_that_come_later).under_faults_in_soak(),
         case!("V3", "a claim that one pod at a time may use", usual(), volumes::one_pod_at_a_time).under_faults_in_soak(),
         case!("V4", "as many volumes as the node takes", usual(), volumes::as_many_volumes_as_the_node_takes).under_faults_in_soak(),
+        case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
+        case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
+            .within(secs(900))
+            .only_in_soak(),
+        case!(
+            "P9",
+            "room that kube-scheduler keeps for a pod of its own",
+            Setup { kube_scheduler: true, ..usual() },
+            nominated_by_others::by_kube_scheduler
+        ),
+        case!("P10", "a namespace with more selectors than are told apart", usual(), bad::constraints::crowded_namespace)
+            .under_faults_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)

@@ -9,17 +9,18 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
+use super::plugin::{at, plugin};
 use super::seen::{group_says, phase, pod_says, pods_wait_for};
 use crate::objects::{Amounts, NAMESPACE, make_node};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
-const HOST: &str = "kubernetes.io/hostname";
+pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
+pub(super) const HOST: &str = "kubernetes.io/hostname";
 
 /// Creates a node of 4 cpu in a zone, or with these amounts.
-async fn zoned(client: &Client, name: &str, zone: &str, amounts: Amounts<'_>) -> Result<()> {
+pub(super) async fn zoned(client: &Client, name: &str, zone: &str, amounts: Amounts<'_>) -> Result<()> {
     let amounts: Amounts<'_> = if amounts.is_empty() { &[("cpu", "4"), ("memory", "8Gi")] } else { amounts };
     make_node(client, name, amounts).await?;
     let labels = Patch::Merge(json!({"metadata": {"labels": {ZONE: zone}}}));
@@ -108,6 +109,9 @@ pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
     Workload::new("db2").label("tier", "db").make(&client).await?;
     let group = wait_one_group(&client, "db2", 10).await?.name_any();
     group_says(&client, &group, "anti-affinity rules").await?;
+    plugin(w, &format!("why pg/{group} --without-scheduler"))
+        .await?
+        .must(0, &["add a node, or wait for the pods that keep others away"])?;
     stays_unbound(w, "db2", 3).await?;
     scale(&client, "db", 2).await?;
     wait_running(&client, "db2", 1, 20).await?;
@@ -130,10 +134,30 @@ pub(super) async fn gang_in_one_zone(w: &mut World) -> Result<()> {
     let more = Workload::new("more").replicas(3).gang("3").asks(&[("cpu", "2")]).affinity("podAffinity", to("more", ZONE));
     more.make(&client).await?;
     let group = wait_one_group(&client, "more", 10).await?.name_any();
-    group_says(&client, &group, "of 3 members").await?;
+    // It names the member after which there is no room, and says why, in the words of kube-scheduler.
+    group_says(&client, &group, "2 of 3 members find a place; for more-").await?;
+    let counts = "0/5 nodes are available: 1 node(s) didn't match pod affinity rules, 4 Insufficient cpu";
+    pod_says(&client, "more", &format!("{counts}; cpu: requested 2, most free 1; pod affinity: {ZONE}")).await?;
     stays_unbound(w, "more", 3).await?;
+    why_by_zone(w, &group).await?;
     ensure!(phase(&client, &group).await? != "Running", "it runs");
     constraints_judged(w, 4).await
+}
+
+/// Checks that `why` shows the gang `more` of P3 by zone: two members find places in one zone, and zone b is full.
+async fn why_by_zone(w: &World, group: &str) -> Result<()> {
+    let shown = plugin(w, &format!("why pg/{group} --without-scheduler")).await?;
+    let title = format!("By {ZONE}:");
+    shown.must(0, &[title.as_str(), "DOMAIN  NODES  PLACED  REFUSED BY", "need one domain"])?;
+    let value = plugin(w, &format!("why pg/{group} --without-scheduler -o json")).await?.json()?;
+    let zones = at(&value, "/nodes/byTopology/0/domains").as_array().cloned().unwrap_or_default();
+    let number = |zone: &Value, path: &str| at(zone, path).as_u64().unwrap_or_default();
+    let placed: Vec<u64> = zones.iter().map(|zone| number(zone, "/placed")).collect();
+    ensure!(placed == [2, 0, 0], "{value}");
+    let of_b = zones.iter().find(|zone| at(zone, "/value") == "b").context("zone b is not shown")?;
+    ensure!(number(of_b, "/nodes") == 2 && number(of_b, "/reasons/0/nodes") == 2, "{of_b}");
+    ensure!(at(of_b, "/reasons/0/reason") == "Insufficient cpu", "{of_b}");
+    Ok(())
 }
 
 /// P4. A gang of two with members that need each other beside them, in either order of their creation.

@@ -35,7 +35,7 @@ pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     let group = wait_one_group(&client, "late", 10).await?.name_any();
     group_says(&client, &group, "queue \"team\" is over its quota: cpu requested 1, used 6, capability 4").await?;
     let group = wait_one_group(&client, "other", 10).await?.name_any();
-    group_says(&client, &group, "Insufficient cpu (requested 3, most free 2)").await?;
+    group_says(&client, &group, "Insufficient cpu; cpu: requested 3, most free 2").await?;
     stays_unbound(w, "late", 2).await?;
     stays_unbound(w, "other", 0).await?;
 

@@ -98,7 +98,7 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
         w.scheduler()?.wait_ready_within(secs(30 + read)).await?;
         wait_running(&client, "fits", 1, 10 + late + read).await?;
         say::line(format!("        A4: with {kind} {late} s late the pod ran {:.1} s after the start", began.elapsed().as_secs_f64()));
-        group_says(&client, "large", "Insufficient cpu (requested 2, most free ").await?;
+        group_says(&client, "large", "Insufficient cpu; cpu: requested 2, most free ").await?;
         group_says(&client, "forbidden", "queue \"nothing\" is over its quota").await?;
         for (name, seconds) in [("large", 1), ("forbidden", 0)] {
             stays_unbound(w, name, seconds).await?;

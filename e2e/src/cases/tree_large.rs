@@ -70,7 +70,7 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
         &client,
         60,
         &format!("gang-{}", gangs.saturating_sub(1)),
-        "0/1 nodes are available: 1 Insufficient cpu (requested 1, most free 500m)",
+        "0/1 nodes are available: 1 Insufficient cpu; cpu: requested 1, most free 500m",
     )
     .await?;
 

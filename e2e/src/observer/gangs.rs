@@ -86,8 +86,7 @@ impl Gangs {
 
 /// Returns the members that have or had a node and did not fail.
 fn bound_members<'a>(state: &'a ClusterState, key: &Key) -> impl Iterator<Item = String> + use<'a> {
-    let members = state.members.get(key).into_iter().flatten();
-    members.filter(|uid| state.pod(uid).is_some_and(|pod| pod.node.is_some() && !pod.failed)).cloned()
+    state.bound_members.get(key).into_iter().flatten().cloned()
 }
 
 fn has_members(state: &ClusterState, key: &Key) -> bool {

@@ -102,6 +102,8 @@ pub struct ClusterState {
     pub on_node: BTreeMap<String, BTreeSet<String>>,
     /// The pods of the schedulers, by PodGroup.
     pub members: BTreeMap<Key, BTreeSet<String>>,
+    /// The members that have or had a node and did not fail. An index of its own, because a gang may have ten thousand members that wait.
+    pub bound_members: BTreeMap<Key, BTreeSet<String>>,
     /// The usage by pods of a scheduler, by the scheduler and the queue that was charged.
     pub held: BTreeMap<(Release, String), Amounts>,
     /// The pods that recently stopped to use resources or to stay, the oldest first.
@@ -168,6 +170,7 @@ impl ClusterState {
                 drop_from(&mut self.on_node, node, &uid.to_owned());
             }
             drop_from(&mut self.members, &old.group, &uid.to_owned());
+            drop_from(&mut self.bound_members, &old.group, &uid.to_owned());
         }
         if let (Some(queue), Some(release)) = (&pod.queue, pod.track.now().and_then(|old| old.served)) {
             self.held.entry((release, queue.clone())).or_default().sub(&pod.held);
@@ -185,6 +188,9 @@ impl ClusterState {
         self.alive.insert(uid.to_owned());
         if now.served.is_some() {
             self.members.entry(now.group.clone()).or_default().insert(uid.to_owned());
+            if now.node.is_some() && !now.failed {
+                self.bound_members.entry(now.group.clone()).or_default().insert(uid.to_owned());
+            }
         }
         if let Some(node) = now.node.as_ref().filter(|_| !now.ended) {
             self.on_node.entry(node.clone()).or_default().insert(uid.to_owned());

@@ -1,8 +1,12 @@
-// The oracle answers which nodes kube-scheduler would let a pod go to, by its own filter plugins on a snapshot.
+// The oracle answers which nodes kube-scheduler would let a pod go to, and which of them it would prefer, by its own filter and score plugins on a snapshot.
 //
 // It reads one JSON object a line: {"nodes": [...], "pods": [...], "namespaces": [...], "pending": [...]}, and the storage objects of volumes.go. The pods have a node that is among the nodes.
 // It writes one JSON object a line: {"answers": [{NODE: [PLUGIN, REASON, ...], ...}, ...]}, one entry for each pending pod, with a node only if it is refused;
-// or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node.
+// or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node. Under the empty name stands the message that the pod would get
+// if it had no node.
+//
+// With "scores": true it also writes "scores": [{NODE: {PLUGIN: POINTS, ...}, ...}, ...] with each node that is not refused: what the plugin gives it among these,
+// normalized and multiplied by the plugin's weight. A plugin that has nothing to say about the pod is left out. "replicaSets" is for the default spread.
 package main
 
 import (
@@ -12,7 +16,9 @@ import (
 	"fmt"
 	"os"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -28,11 +34,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// The filters that are asked, in the order of kube-scheduler's default profile. Claims of devices are refused by both; volumes.go adds those for volumes.
+// The plugins that are asked, in the order of kube-scheduler's default profile. Claims of devices are refused by both; volumes.go adds those for volumes.
 var asked = map[string]bool{
 	names.NodeUnschedulable: true, names.NodeName: true, names.TaintToleration: true, names.NodeAffinity: true, names.NodePorts: true,
 	names.NodeResourcesFit: true, names.PodTopologySpread: true, names.InterPodAffinity: true, names.NodeDeclaredFeatures: true,
-	names.PrioritySort: true, names.DefaultBinder: true,
+	names.ImageLocality: true,
+	names.PrioritySort:  true, names.DefaultBinder: true,
 }
 
 type question struct {
@@ -41,12 +48,18 @@ type question struct {
 	Namespaces []*v1.Namespace `json:"namespaces"`
 	Pending    []*v1.Pod       `json:"pending"`
 	storage
+
+	ReplicaSets []*appsv1.ReplicaSet `json:"replicaSets"`
+	Scores      bool                 `json:"scores"`
 }
 
 type answer map[string][]string
 
+type scores map[string]map[string]int64
+
 type reply struct {
 	Answers []answer `json:"answers,omitempty"`
+	Scores  []scores `json:"scores,omitempty"`
 	Error   string   `json:"error,omitempty"`
 }
 
@@ -66,13 +79,19 @@ func profile() (*config.KubeSchedulerProfile, error) {
 	return one, nil
 }
 
-func (q *question) ask(client kubernetes.Interface, profile *config.KubeSchedulerProfile) ([]answer, error) {
+func (q *question) ask(client kubernetes.Interface, profile *config.KubeSchedulerProfile) (*reply, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	namespaces := factory.Core().V1().Namespaces().Informer().GetIndexer()
 	for _, namespace := range q.Namespaces {
 		if err := namespaces.Add(namespace); err != nil {
+			return nil, err
+		}
+	}
+	replicaSets := factory.Apps().V1().ReplicaSets().Informer().GetIndexer()
+	for _, set := range q.ReplicaSets {
+		if err := replicaSets.Add(set); err != nil {
 			return nil, err
 		}
 	}
@@ -85,25 +104,72 @@ func (q *question) ask(client kubernetes.Interface, profile *config.KubeSchedule
 	if err := q.storage.add(factory); err != nil {
 		return nil, err
 	}
-	var answers []answer
+	var back reply
 	for _, pod := range q.Pending {
-		one, err := ask(ctx, scheduler, snapshot, pod)
+		state := framework.NewCycleState()
+		one, err := ask(ctx, scheduler, state, snapshot, pod)
 		if err != nil {
 			return nil, err
 		}
-		answers = append(answers, one)
+		back.Answers = append(back.Answers, one)
+		if !q.Scores {
+			continue
+		}
+		points, err := score(ctx, scheduler, state, snapshot, pod, one)
+		if err != nil {
+			return nil, err
+		}
+		back.Scores = append(back.Scores, points)
 	}
-	return answers, nil
+	return &back, nil
 }
 
-func ask(ctx context.Context, scheduler framework.Framework, snapshot *cache.Snapshot, pod *v1.Pod) (answer, error) {
+func score(ctx context.Context, scheduler framework.Framework, state fwk.CycleState, snapshot *cache.Snapshot, pod *v1.Pod, refused answer) (scores, error) {
+	nodes, err := snapshot.NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	var take []fwk.NodeInfo
+	for _, node := range nodes {
+		if _, no := refused[node.Node().Name]; !no {
+			take = append(take, node)
+		}
+	}
+	points := scores{}
+	if len(take) == 0 {
+		return points, nil
+	}
+	if status := scheduler.RunPreScorePlugins(ctx, state, pod, take); !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	all, status := scheduler.RunScorePlugins(ctx, state, pod, take)
+	if !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	for _, node := range all {
+		of := map[string]int64{}
+		for _, plugin := range node.Scores {
+			of[plugin.Name] = plugin.Score
+		}
+		points[node.Name] = of
+	}
+	return points, nil
+}
+
+func ask(ctx context.Context, scheduler framework.Framework, state fwk.CycleState, snapshot *cache.Snapshot, pod *v1.Pod) (answer, error) {
 	refused := answer{}
 	nodes, err := snapshot.NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
-	state := framework.NewCycleState()
-	only, status, _ := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	only, status, by := scheduler.RunPreFilterPlugins(ctx, state, pod)
+	// The message is put together as by findNodesThatFitPod in schedule_one.go.
+	fit := framework.FitError{Pod: pod, NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
+	absent := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by)))
+	fit.Diagnosis.NodeToStatus.SetAbsentNodesStatus(absent)
+	if !status.IsSuccess() {
+		fit.Diagnosis.PreFilterMsg = status.Message()
+	}
 	if !status.IsSuccess() && !status.IsRejected() {
 		return nil, fmt.Errorf("%s: %s", status.Plugin(), status.Message())
 	}
@@ -114,16 +180,18 @@ func ask(ctx context.Context, scheduler framework.Framework, snapshot *cache.Sna
 			continue
 		}
 		if !only.AllNodes() && !only.NodeNames.Has(name) {
-			refused[name] = []string{names.NodeAffinity, "node(s) didn't match Pod's node affinity/selector"}
+			refused[name] = append([]string{names.NodeAffinity}, absent.Reasons()...)
 			continue
 		}
 		filtered := scheduler.RunFilterPlugins(ctx, state, pod, node)
 		if filtered.IsRejected() {
+			fit.Diagnosis.NodeToStatus.Set(name, filtered)
 			refused[name] = said(filtered)
 		} else if !filtered.IsSuccess() {
 			return nil, fmt.Errorf("%s: %s", filtered.Plugin(), filtered.Message())
 		}
 	}
+	refused[""] = []string{fit.Error()}
 	return refused, nil
 }
 
@@ -160,9 +228,9 @@ func serve(client kubernetes.Interface) error {
 			}
 			return err
 		}
-		var back reply
-		if back.Answers, err = one.ask(client, profile); err != nil {
-			back = reply{Error: err.Error()}
+		back, err := one.ask(client, profile)
+		if err != nil {
+			back = &reply{Error: err.Error()}
 		}
 		if err := encoder.Encode(back); err != nil {
 			return err

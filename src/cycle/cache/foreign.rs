@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::placement::nominated_by_others::Nominated;
-use crate::cycle::placement::topology::placed::Place;
+use crate::cycle::placement::topology::place::Place;
 
 use super::counter::Counter;
 use super::{Cache, Change};

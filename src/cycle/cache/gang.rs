@@ -4,13 +4,13 @@
 //! for. Failed members do not count. With a minMember of 0 each pod is placed by itself. Once the minimum is there, further members are
 //! placed one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{GroupFacts, PodFacts, Uid};
 
 use crate::cycle::explain::Refusal;
 
-use super::{Cache, Group, State};
+use super::{Cache, Group, Member, State};
 
 /// The members that a PodGroup still needs to be a satisfied gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,10 +27,26 @@ pub struct Gang {
 ///
 /// There are too few members, or a needed one requests something that is not supported.
 pub fn resolve(cache: &Cache, group: &Group, facts: &GroupFacts) -> Result<Gang, Refusal> {
+    resolve_without(cache, group, facts, &BTreeSet::new())
+}
+
+/// Does the same as if these pods were gone, which are being preempted. A gang that loses its minimum gets no further member.
+///
+/// # Errors
+///
+/// The same.
+pub fn resolve_without(cache: &Cache, group: &Group, facts: &GroupFacts, victims: &BTreeSet<Uid>) -> Result<Gang, Refusal> {
     let counts = group.counts;
-    let has = counts.placed.saturating_add(counts.succeeded);
+    let placed = |member: &&Member| member.state() == State::Placed;
+    let going: Vec<&Member> = victims.iter().filter_map(|uid| cache.pods().get(uid)).filter(placed).collect();
+    let lost = u32::try_from(going.len()).unwrap_or(u32::MAX);
+    let has = counts.placed.saturating_sub(lost).saturating_add(counts.succeeded);
     let needed = facts.min_member.saturating_sub(has);
-    let tasks = missing_tasks(group, facts);
+    let of_task = |task: &str| {
+        let lost = going.iter().filter(|member| member.facts.task() == task).count();
+        group.tasks.get(task).copied().unwrap_or(0).saturating_sub(u32::try_from(lost).unwrap_or(u32::MAX))
+    };
+    let tasks = missing_of_tasks(facts, of_task);
     if needed == 0 && tasks.is_empty() {
         return Ok(Gang::default());
     }
@@ -41,12 +57,12 @@ pub fn resolve(cache: &Cache, group: &Group, facts: &GroupFacts) -> Result<Gang,
         return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there, gated: counts.gated }));
     }
     for (task, missing) in &tasks {
-        let of_task = |uid: &&Uid| cache.pods().get(*uid).is_some_and(|member| member.facts.task() == *task);
-        let waiting = u32::try_from(group.waiting.iter().filter(of_task).count()).unwrap_or(u32::MAX);
+        let is_of_it = |uid: &&Uid| cache.pods().get(*uid).is_some_and(|member| member.facts.task() == *task);
+        let waiting = u32::try_from(group.waiting.iter().filter(is_of_it).count()).unwrap_or(u32::MAX);
         if waiting < *missing {
-            let there = group.tasks.get(task).copied().unwrap_or(0).saturating_add(waiting);
+            let there = of_task(task).saturating_add(waiting);
             let wanted = facts.min_task_member.get(task).copied().unwrap_or(0);
-            let gated = gated(cache, group, of_task);
+            let gated = gated(cache, group, is_of_it);
             return Err(blocked().unwrap_or(Refusal::NotEnoughPodsOfTask { task: task.clone(), wanted, there, gated }));
         }
     }
@@ -94,12 +110,16 @@ fn sum(of_tasks: &BTreeMap<String, u32>) -> u32 {
 ///
 /// Where minMember is below the sum of minTaskMember, Volcano ignores the tasks, and jobs rely on that.
 pub(in crate::cycle) fn missing_tasks(group: &Group, facts: &GroupFacts) -> BTreeMap<String, u32> {
+    missing_of_tasks(facts, |task| group.tasks.get(task).copied().unwrap_or(0))
+}
+
+fn missing_of_tasks(facts: &GroupFacts, has: impl Fn(&str) -> u32) -> BTreeMap<String, u32> {
     let sum = facts.min_task_member.values().fold(0_u32, |sum, minimum| sum.saturating_add(*minimum));
     if facts.min_member < sum {
         return BTreeMap::new();
     }
     let missing = |(task, minimum): (&String, &u32)| {
-        let missing = minimum.saturating_sub(group.tasks.get(task).copied().unwrap_or(0));
+        let missing = minimum.saturating_sub(has(task));
         (missing > 0).then(|| (task.clone(), missing))
     };
     facts.min_task_member.iter().filter_map(missing).collect()

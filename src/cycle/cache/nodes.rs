@@ -28,8 +28,15 @@ pub(super) struct CountedRoom {
 }
 
 impl Cache {
-    /// Adds or updates a node.
+    /// Adds or updates a node. A change of its images alone is no change that others see: it makes no node take or refuse a pod.
     pub fn apply_node(&mut self, mut facts: NodeFacts) {
+        let (name, images) = (Arc::clone(&facts.name), std::mem::take(&mut facts.images));
+        self.apply_node_but_images(facts);
+        self.nodes.set_images(&name, &images);
+    }
+
+    /// Does the same without the images, which stay as they are.
+    pub(super) fn apply_node_but_images(&mut self, mut facts: NodeFacts) {
         facts.csi = self.csi_nodes.get(&facts.name).cloned();
         let known = self.nodes.id(&facts.name).and_then(|id| self.nodes.get(id));
         if known.is_some_and(|known| **known == facts) {
@@ -127,10 +134,34 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::CountedRoom;
-    use crate::api::Uid;
+    use crate::api::images::NodeImage;
+    use crate::api::{NodeFacts, Uid};
     use crate::cycle::testing::{node, pod};
     use crate::cycle::tests::empty_state;
+
+    #[test]
+    fn other_images_on_a_node_change_nothing_else() {
+        let mut state = empty_state();
+        let with = |names: &[&str]| {
+            let image = |name: &&str| NodeImage { name: Arc::from(*name), size: 7 };
+            NodeFacts { images: names.iter().map(image).collect(), ..node("n", &[("cpu", 2)]) }
+        };
+        let cache = &mut state.cache;
+        cache.apply_node(with(&["a"]));
+        assert!(!cache.take_changes().is_empty());
+        let (version, head) = (cache.nodes.version(), cache.nodes.head());
+        for (names, count) in [(&["a", "b"][..], 2), (&[], 0), (&["c"], 1)] {
+            cache.apply_node(with(names));
+            assert_eq!(cache.nodes.images().len(), count);
+            assert!(cache.take_changes().is_empty(), "no PodGroup is tried again");
+            assert_eq!((cache.nodes.version(), cache.nodes.head()), (version, head), "no shortlist and no domain is worked out again");
+        }
+        cache.delete_node("n");
+        assert_eq!(cache.nodes.images().len(), 0);
+    }
 
     #[test]
     fn a6_the_nodes_are_counted_once_for_a_class_until_a_node_changes() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::unsupported::Unsupported;
 use crate::api::{PodFacts, Uid};
-use crate::cycle::placement::topology::placed::Place;
+use crate::cycle::placement::topology::place::Place;
 use crate::cycle::placement::topology::selection::SelectorId;
 
 use super::{Cache, Change, Member, Wake};
@@ -14,10 +14,13 @@ use super::{Cache, Change, Member, Wake};
 const MOST_AT_ONCE: usize = 16;
 
 impl Cache {
-    /// Records a pod, and where it counts; none where it has no node or has ended.
+    /// Records a pod, and where it counts; none where it has no node or has ended. The terms of a pod that is refused for its fields count for nothing: they may be
+    /// what it is refused for, and take no room from those of other pods.
     pub(in crate::cycle) fn count_on(&mut self, facts: &PodFacts, place: Option<Place>) {
         let left = self.interested_on_its_node(&facts.uid);
-        if !self.on_nodes.learn(facts) && self.on_nodes.place_of(&facts.uid) == place.as_ref() {
+        let is_refused = facts.node.is_none() && place.is_none() && !(facts.unsupported.is_empty() && facts.faults.is_empty());
+        let without_terms = is_refused.then(|| PodFacts { terms: Arc::default(), ..facts.clone() });
+        if !self.on_nodes.learn(without_terms.as_ref().unwrap_or(facts)) && self.on_nodes.place_of(&facts.uid) == place.as_ref() {
             return;
         }
         self.move_pod(&facts.uid, left, place);
@@ -67,9 +70,9 @@ impl Cache {
         self.reclassify();
     }
 
-    /// Refuses a waiting pod with more selectors than are told apart in its namespace.
+    /// Refuses a waiting pod with more selectors than are told apart in its namespace. One that cannot be read says that instead.
     pub(super) fn refuse_crowded(&mut self, facts: &mut PodFacts) {
-        if facts.node.is_none() && self.on_nodes.has_no_room_for(&facts.terms) {
+        if facts.node.is_none() && facts.faults.is_empty() && self.on_nodes.has_no_room_for(&facts.terms) {
             facts.unsupported.push(Unsupported::Selector);
             self.crowded.insert(facts.uid.clone());
         } else {
@@ -79,7 +82,14 @@ impl Cache {
 
     /// Looks again at the first of the pods that were refused for their selectors, after a selector went.
     pub(in crate::cycle) fn admit_crowded(&mut self) {
-        if self.crowded.is_empty() || !self.on_nodes.take_room_made() {
+        if self.crowded.is_empty() {
+            return;
+        }
+        // A class outlives its pods for a while, and holds their selectors.
+        if self.classes.free_selectors(&mut self.on_nodes) {
+            self.room_if_empty.clear();
+        }
+        if !self.on_nodes.take_room_made() {
             return;
         }
         let first: Vec<Uid> = self.crowded.iter().take(MOST_AT_ONCE).cloned().collect();

@@ -10,7 +10,7 @@ use crate::by_key::ByKey;
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::class::ClassId;
 use crate::cycle::placement::placer::Pod;
-use crate::cycle::placement::topology::placed::Place;
+use crate::cycle::placement::topology::place::Place;
 use crate::cycle::plan::Victim;
 
 use super::budgets::{frees_unready, is_guarded_otherwise};

@@ -75,7 +75,7 @@ impl Cache {
         }
         let affected = self.on_nodes.volumes_mut().set_limits(drivers(&before), drivers(&now));
         if let Some(node) = self.nodes.id(name).and_then(|id| self.nodes.get(id)).cloned() {
-            self.apply_node(NodeFacts::clone(&node));
+            self.apply_node_but_images(NodeFacts::clone(&node));
         }
         self.affected(affected)
     }

@@ -250,7 +250,7 @@ impl Reason {
             Self::Taint(_) => Code::Taints,
             Self::NodeGroup { .. } => Code::NodeGroup,
             Self::NodeSelector => Code::NodeSelector,
-            Self::NodeAffinity => Code::NodeAffinity,
+            Self::NodeAffinity | Self::NotNamed | Self::NamesConflict => Code::NodeAffinity,
             Self::HostPorts => Code::HostPorts,
             Self::ClaimInUse => Code::ClaimInUse,
             Self::VolumeLimit => Code::VolumeLimit,

@@ -35,9 +35,15 @@ pub struct Explanation {
     /// How many are held back by their scheduling gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gated: Option<u32>,
-    /// The task of which there are too few members.
+    /// The task of which there are too few members, or that of `member`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// The first member of the gang that was not placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// How many further members like it were not placed either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alike: Option<u32>,
     /// The reasons of the nodes for the first member that was not placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Nodes>,
@@ -149,6 +155,8 @@ impl Explanation {
             found: None,
             gated: None,
             task: None,
+            member: None,
+            alike: None,
             nodes: None,
             pod_group: None,
             pods: None,
@@ -179,8 +187,12 @@ impl Explanation {
                 self.members(*wanted, *there, *gated);
                 self.task = Some(shorten(task));
             }
-            Refusal::Nodes { needed, placed, tally, exceeds: _ } => {
+            Refusal::Nodes { needed, placed, member, tally, exceeds: _ } => {
                 (self.needed, self.found) = (Some(*needed), Some(*placed));
+                if let Some(member) = member {
+                    (self.member, self.alike) = (Some(member.name.to_string()), Some(member.alike));
+                    self.task = member.task.as_deref().map(shorten);
+                }
                 self.nodes = Some(Nodes::of(tally));
             }
             Refusal::Behind { first } => self.pod_group = Some(first.to_string()),
@@ -234,31 +246,12 @@ impl Nodes {
 
 impl NodeReason {
     fn of(reason: &Reason, count: Count) -> Self {
-        let (mut resource, mut detail) = (None, None);
-        match reason {
-            Reason::Lacks(name) => resource = Some(name),
-            Reason::Taint(taint) => detail = Some(super::words::taint(taint)),
-            Reason::NodeGroup { group } => detail = Some(group.clone()),
-            Reason::TopologySpread { topology_key }
-            | Reason::TopologySpreadLabel { topology_key }
-            | Reason::PodAffinity { topology_key }
-            | Reason::PodAntiAffinity { topology_key }
-            | Reason::ExistingAntiAffinity { topology_key } => detail = Some(topology_key.clone()),
-            Reason::DeclaredFeature { feature } => detail = Some((*feature).to_owned()),
-            Reason::Unschedulable
-            | Reason::NodeSelector
-            | Reason::NodeAffinity
-            | Reason::HostPorts
-            | Reason::ClaimInUse
-            | Reason::VolumeLimit
-            | Reason::VolumeNodeAffinity
-            | Reason::VolumeZone => {}
-        }
+        let resource = if let Reason::Lacks(name) = reason { Some(name) } else { None };
         let amount = |amount: Amount| resource.map(|name: &ResourceName| quantity::format(amount, name.style()));
         Self {
             code: reason.code(),
             nodes: count.nodes,
-            detail,
+            detail: reason.detail().map(|(_, value)| value),
             resource: resource.map(ToString::to_string),
             requested: amount(count.asked),
             most_free: amount(count.most_free),
@@ -283,6 +276,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::cycle::explain::NextMember;
 
     #[test]
     fn a_program_reads_back_what_was_written_and_absent_fields_take_no_room() {
@@ -319,7 +313,10 @@ mod tests {
     fn what_nodes_say_is_counted_by_code_with_the_most_frequent_first() {
         let lacks = Count { nodes: 3, asked: Amount::from_units(2), most_free: Amount::from_units(1) };
         let reasons = [(Reason::Unschedulable, Count { nodes: 1, ..Count::default() }), (Reason::Lacks("cpu".into()), lacks)].into();
-        let all = Explanation::of(&Refusal::Nodes { needed: 4, placed: 2, tally: Arc::new(Tally { nodes: 4, reasons }), exceeds: None });
+        let member = Some(Arc::new(NextMember { name: "train-2".into(), task: Some("worker".into()), alike: 1 }));
+        let all =
+            Explanation::of(&Refusal::Nodes { needed: 4, placed: 2, member, tally: Arc::new(Tally { nodes: 4, reasons }), exceeds: None });
+        assert_eq!((all.member.as_deref(), all.task.as_deref(), all.alike), (Some("train-2"), Some("worker"), Some(1)));
         let nodes = all.nodes.as_ref().unwrap();
         let said: Vec<_> = nodes.reasons.iter().map(|reason| (reason.code.as_str(), reason.nodes, reason.most_free.as_deref())).collect();
         assert_eq!(said, [("InsufficientResources", 3, Some("1")), ("Cordoned", 1, None)]);

@@ -5,92 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::code::of_ceiling;
-use super::{Code, Exceeds, Lack, Reason, Refusal, Step, Tally};
+use super::{Code, Exceeds, Lack, NextMember, Refusal, Step};
 use crate::accounting::{Bound, Ceiling, QueueFault, Why};
 use crate::api::fault::shorten;
-use crate::api::node::Taint;
 use crate::resources::{Amount, ResourceName, quantity};
-
-/// As kube-scheduler says it of the nodes that refuse: `Insufficient cpu`, `node(s) were unschedulable`.
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unschedulable => f.write_str("node(s) were unschedulable"),
-            Self::Taint(it) => write!(f, "node(s) had untolerated taint {{{}}}", taint(it)),
-            Self::NodeSelector => f.write_str("node(s) didn't match Pod's nodeSelector"),
-            Self::NodeAffinity => f.write_str("node(s) didn't match Pod's node affinity"),
-            Self::DeclaredFeature { feature } => write!(f, "node(s) didn't match Pod's required features ({feature})"),
-            Self::ClaimInUse => f.write_str(
-                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
-            ),
-            Self::VolumeLimit => f.write_str("node(s) exceed max volume count"),
-            Self::VolumeNodeAffinity => f.write_str("node(s) didn't match PersistentVolume's node affinity"),
-            Self::VolumeZone => f.write_str("node(s) had no available volume zone"),
-            Self::HostPorts => f.write_str("node(s) didn't have free ports for the requested pod ports"),
-            Self::TopologySpreadLabel { topology_key } => {
-                write!(f, "node(s) didn't match pod topology spread constraints (missing required label) (topology key {topology_key})")
-            }
-            Self::TopologySpread { topology_key } => {
-                write!(f, "node(s) didn't match pod topology spread constraints (topology key {topology_key})")
-            }
-            Self::PodAffinity { topology_key } => write!(f, "node(s) didn't match pod affinity rules (topology key {topology_key})"),
-            Self::PodAntiAffinity { topology_key } => {
-                write!(f, "node(s) didn't match pod anti-affinity rules (topology key {topology_key})")
-            }
-            Self::ExistingAntiAffinity { topology_key } => {
-                write!(f, "node(s) didn't satisfy existing pods anti-affinity rules (topology key {topology_key})")
-            }
-            Self::NodeGroup { group } => write!(f, "node(s) were reserved for the node group {group} of other queues"),
-            Self::Lacks(name) if is_pods(name) => f.write_str("Too many pods"),
-            Self::Lacks(name) => write!(f, "Insufficient {name}"),
-        }
-    }
-}
-
-/// Whether the node has as many pods as it takes, for which kube-scheduler has words of its own.
-fn is_pods(name: &ResourceName) -> bool {
-    name.as_str() == "pods"
-}
-
-/// A taint as kubectl writes it: `key=value:effect`.
-pub(super) fn taint(taint: &Taint) -> String {
-    let value = taint.value.as_deref().filter(|value| !value.is_empty());
-    format!("{}{}{}:{}", taint.key, if value.is_some() { "=" } else { "" }, value.unwrap_or_default(), taint.effect)
-}
-
-/// How many reasons of nodes a message names: those of most nodes first. A message has an end.
-const REASONS: usize = 10;
-
-/// As kube-scheduler says it: `0/5 nodes are available: 3 Insufficient nvidia.com/gpu (requested 2, most free 1)`, sorted as texts.
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.nodes == 0 {
-            return f.write_str("no nodes available to schedule pods");
-        }
-        write!(f, "0/{} nodes are available: ", self.nodes)?;
-        let listed = self.listed();
-        let text = |(reason, count): &(&Reason, &super::Count)| {
-            let amounts = if let Reason::Lacks(name) = reason
-                && !is_pods(name)
-            {
-                format!(" (requested {}, most free {})", shown(name, count.asked), shown(name, count.most_free))
-            } else {
-                String::new()
-            };
-            format!("{} {reason}{amounts}", count.nodes)
-        };
-        // kube-scheduler sorts them as texts, with the numbers.
-        let mut texts: Vec<String> = listed.iter().take(REASONS).map(text).collect();
-        texts.sort_unstable();
-        f.write_str(&texts.join(", "))?;
-        let others = listed.get(REASONS..).unwrap_or_default();
-        if others.is_empty() {
-            return Ok(());
-        }
-        let nodes = others.iter().fold(0_u32, |sum, (_, count)| sum.saturating_add(count.nodes));
-        write!(f, ", {nodes} node(s) for {} more reasons", others.len())
-    }
-}
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,9 +36,14 @@ impl fmt::Display for Refusal {
                 write!(f, "the gang needs {wanted} members of task {}, ", shorten(task))?;
                 ready(f, *there, *gated)
             }
-            Self::Nodes { needed, placed, tally, exceeds } => {
+            Self::Nodes { needed, placed, member, tally, exceeds } => {
                 if *needed > 1 {
-                    write!(f, "{placed} of {needed} members find a place; for the next one: ")?;
+                    write!(f, "{placed} of {needed} members find a place; for ")?;
+                    match member {
+                        Some(member) => member.fmt(f)?,
+                        None => f.write_str("the next one")?,
+                    }
+                    f.write_str(": ")?;
                 }
                 write!(f, "{tally}")?;
                 let Some(Exceeds { dimension, asked, offered }) = exceeds.as_ref().filter(|_| *needed > 1) else { return Ok(()) };
@@ -148,6 +71,15 @@ impl fmt::Display for Refusal {
 
 fn ready(f: &mut fmt::Formatter<'_>, there: u32, gated: u32) -> fmt::Result {
     if gated == 0 { write!(f, "{there} exist") } else { write!(f, "{there} are ready, and {gated} more are held back by scheduling gates") }
+}
+
+/// `train-2 (task worker) and 3 like it`.
+impl fmt::Display for NextMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.task.iter().try_for_each(|task| write!(f, " (task {})", shorten(task)))?;
+        if self.alike == 0 { Ok(()) } else { write!(f, " and {} like it", self.alike) }
+    }
 }
 
 impl fmt::Display for Lack {
@@ -233,7 +165,7 @@ fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {
     }
 }
 
-fn shown(name: &ResourceName, amount: Amount) -> String {
+pub(super) fn shown(name: &ResourceName, amount: Amount) -> String {
     quantity::format(amount, name.style())
 }
 
@@ -241,50 +173,19 @@ fn shown(name: &ResourceName, amount: Amount) -> String {
 mod tests {
     use super::*;
     use crate::accounting::Excess;
-    use crate::cycle::explain::Count;
-    use crate::cycle::explain::NotPreempted;
+    use crate::cycle::explain::{Count, NotPreempted, Reason, Tally};
 
     #[test]
-    fn counts_stand_in_the_order_of_kube_scheduler_and_amounts_in_their_units() {
-        let lacks = Count { nodes: 3, asked: Amount::from_units(2), most_free: Amount::from_units(1) };
-        let taint = Taint { key: "a".into(), value: Some("b".into()), effect: "NoSchedule".into() };
-        let tally = Tally {
-            nodes: 5,
-            reasons: [(Reason::Taint(taint), Count { nodes: 2, ..Count::default() }), (Reason::Lacks("nvidia.com/gpu".into()), lacks)]
-                .into(),
+    fn the_member_of_a_gang_that_finds_no_node_is_named_with_its_task_and_how_many_are_like_it() {
+        let text = |task: Option<&str>, alike, needed| {
+            let member = NextMember { name: "train-2".into(), task: task.map(str::to_owned), alike };
+            Refusal::Nodes { needed, placed: needed / 2, member: Some(Arc::new(member)), tally: Arc::default(), exceeds: None }.to_string()
         };
-        assert_eq!(
-            tally.to_string(),
-            "0/5 nodes are available: 2 node(s) had untolerated taint {a=b:NoSchedule}, 3 Insufficient nvidia.com/gpu (requested 2, most free 1)"
-        );
-        let full = Count { nodes: 10, asked: Amount::from_units(1), most_free: Amount::ZERO };
-        let tally = Tally {
-            nodes: 12,
-            reasons: [(Reason::Lacks("pods".into()), full), (Reason::Unschedulable, Count { nodes: 2, ..full })].into(),
-        };
-        assert_eq!(tally.to_string(), "0/12 nodes are available: 10 Too many pods, 2 node(s) were unschedulable");
-        assert_eq!(Tally::default().to_string(), "no nodes available to schedule pods");
-    }
-
-    #[test]
-    fn a_cluster_in_which_every_node_has_a_taint_of_its_own_makes_no_endless_message() {
-        let taint = |at: u32| Reason::Taint(Taint { key: format!("of/{at:03}"), value: None, effect: "NoSchedule".into() });
-        let count = |at: u32| Count { nodes: if at == 500 { 3 } else { 1 }, ..Count::default() };
-        let text =
-            |reasons: u32| Tally { nodes: 900, reasons: (501 - reasons..501).map(|at| (taint(at), count(at))).collect() }.to_string();
-        assert!(
-            text(500)
-                .contains(", 1 node(s) had untolerated taint {of/009:NoSchedule}, 3 node(s) had untolerated taint {of/500:NoSchedule}, "),
-            "{}",
-            text(500)
-        );
-        assert!(text(500).ends_with(", 490 node(s) for 490 more reasons") && text(500).len() < 700, "{}", text(500));
-        assert!(
-            text(10)
-                .ends_with(", 1 node(s) had untolerated taint {of/499:NoSchedule}, 3 node(s) had untolerated taint {of/500:NoSchedule}"),
-            "{}",
-            text(10)
-        );
+        let none = "no nodes available to schedule pods";
+        assert_eq!(text(Some("worker"), 1, 4), format!("2 of 4 members find a place; for train-2 (task worker) and 1 like it: {none}"));
+        assert_eq!(text(None, 0, 4), format!("2 of 4 members find a place; for train-2: {none}"));
+        assert_eq!(text(None, 0, 1), none);
+        assert!(text(Some(&"x".repeat(100_000)), 0, 4).len() < 300);
     }
 
     #[test]
@@ -329,7 +230,7 @@ mod tests {
         let [cpu, memory] = ["cpu", "memory"].map(|name| Reason::Lacks(name.into()));
         let nodes = |reasons: &[(&Reason, u32)]| {
             let reasons = reasons.iter().map(|(reason, nodes)| ((*reason).clone(), count(*nodes))).collect();
-            Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None }
+            Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None }
         };
         let lacks = |name: &str| Some(Lack { queue: None, dimension: name.into() });
         let refusal = nodes(&[(&Reason::Unschedulable, 5), (&cpu, 1), (&memory, 3)]);

@@ -78,6 +78,14 @@ impl Nominations {
         Some(nomination)
     }
 
+    /// Returns those of these pods that are to be preempted.
+    pub(in crate::cycle) fn victims_among(&self, pods: &BTreeSet<Uid>) -> BTreeSet<Uid> {
+        if self.victims.len() < pods.len() {
+            return self.victims.keys().filter(|uid| pods.contains(*uid)).cloned().collect();
+        }
+        pods.iter().filter(|uid| self.victims.contains_key(*uid)).cloned().collect()
+    }
+
     /// Takes this out of what is nominated on the node.
     pub(super) fn uncount(&mut self, node: &Arc<str>, resources: &Resources) {
         subtract(&mut self.nodes, node, resources);

@@ -9,7 +9,7 @@ use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::filter::lasting_refusal;
 use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
-use crate::cycle::placement::topology::placed::Place;
+use crate::cycle::placement::topology::place::Place;
 
 use super::Nominations;
 

@@ -47,6 +47,8 @@ fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &N
         Reason::NodeGroup { .. }
         | Reason::NodeSelector
         | Reason::NodeAffinity
+        | Reason::NotNamed
+        | Reason::NamesConflict
         | Reason::HostPorts
         | Reason::ClaimInUse
         | Reason::VolumeLimit

@@ -40,6 +40,8 @@ pub struct Classes {
     next: u64,
     /// Invariant: the sum of all users.
     users: usize,
+    /// Whether a class with selectors may have lost its last user since the unused ones were dropped.
+    may_free_selectors: bool,
 }
 
 type Key = (Vec<(ResourceName, Amount)>, Constraints, ClassTerms);
@@ -85,6 +87,7 @@ impl Classes {
         if let Some(entry) = self.classes.get_mut(&id) {
             entry.users = entry.users.saturating_sub(1);
             self.users = self.users.saturating_sub(1);
+            self.may_free_selectors |= entry.users == 0 && entry.class.has_selectors();
         }
     }
 
@@ -112,11 +115,31 @@ impl Classes {
         if unused <= KEPT {
             return false;
         }
-        let dropped = self.classes.values().filter(|entry| entry.users == 0);
-        dropped.for_each(|entry| entry.class.terms.leave(placed));
-        self.classes.retain(|_, entry| entry.users > 0);
-        self.ids.retain(|_, id| self.classes.contains_key(id));
+        self.drop_unused(placed, |_| true);
         true
+    }
+
+    /// Drops the unused classes that hold selectors, so that there is room for others. Returns whether there may have been any.
+    pub fn free_selectors(&mut self, placed: &mut PlacedPods) -> bool {
+        let may_free = std::mem::replace(&mut self.may_free_selectors, false);
+        if may_free {
+            self.drop_unused(placed, Class::has_selectors);
+        }
+        may_free
+    }
+
+    fn drop_unused(&mut self, placed: &mut PlacedPods, which: impl Fn(&Class) -> bool) {
+        let is_dropped = |entry: &Entry| entry.users == 0 && which(&entry.class);
+        self.classes.values().filter(|entry| is_dropped(entry)).for_each(|entry| entry.class.terms.leave(placed));
+        self.classes.retain(|_, entry| !is_dropped(entry));
+        self.ids.retain(|_, id| self.classes.contains_key(id));
+    }
+}
+
+impl Class {
+    /// Returns whether pods of the class hold selectors: terms of their own, or those of others against them.
+    fn has_selectors(&self) -> bool {
+        !self.terms.is_empty() || self.terms.preferences.is_some()
     }
 }
 

@@ -13,14 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::GroupKey;
+use crate::api::images::PodImages;
 use crate::cycle::explain::{Count, Reason, Tally};
 
 use super::capacity::pods_now;
 use super::class::{Class, ClassId};
 use super::filter::{Query, refusal};
+use super::images::{ImagePoints, KnownPoints};
 use super::node_table::NodeTable;
 use super::nodes::{NodeId, Nodes};
-use super::score::{Score, score};
+use super::score::{Score, figures, score};
 use super::snapshot::Snapshot;
 use super::topology::class_terms::ClassTerms;
 use super::topology::counting::CountingNodes;
@@ -48,10 +50,11 @@ pub struct NodeFinder {
     lists: BTreeMap<Key, Shortlist>,
     domains: Domains,
     counting: CountingNodes,
+    images: KnownPoints,
 }
 
-/// Pods of one class get the same answers, unless nodes are labelled for other queues than their own.
-type Key = (ClassId, BTreeSet<String>);
+/// Pods of one class get the same answers, unless nodes are labelled for other queues than their own, or nodes have different points for their images.
+type Key = (ClassId, BTreeSet<String>, Option<Arc<PodImages>>);
 
 /// The best nodes for a class.
 #[derive(Debug, Default)]
@@ -60,6 +63,8 @@ struct Shortlist {
     mark: Option<u64>,
     /// How many kinds of devices pods had requested then.
     kinds: usize,
+    /// The points for images by which it was made.
+    images: Option<Arc<ImagePoints>>,
     /// The best nodes, the best first.
     best: Vec<(Score, NodeId)>,
     /// No node that is not on the list has a better score; none where every node that fits is on the list.
@@ -79,6 +84,8 @@ pub struct Asks<'a> {
     pub users: usize,
     /// The PodGroup of the pod, if its pods are spread over nodes and zones by default.
     pub group: Option<&'a GroupKey>,
+    /// The images that the pod needs; none where it names none.
+    pub images: Option<&'a Arc<PodImages>>,
     /// The nodes to which the pod is restricted, by the index of the node; none where any will do.
     pub only: Option<&'a [bool]>,
 }
@@ -90,7 +97,8 @@ impl NodeFinder {
     ///
     /// No node takes it: how many nodes refuse, and why.
     pub fn best(&mut self, asks: Asks<'_>, last: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Result<NodeId, Arc<Tally>> {
-        let Asks { id, class, users, group, only } = asks;
+        let Asks { id, class, users, group, images, only } = asks;
+        let points = images.and_then(|images| self.images.of(images, snapshot.nodes));
         let group = group.and_then(|group| snapshot.placed.of_group(group));
         if !class.terms.is_empty() || class.terms.preferences.is_some() {
             // A placement may open or close whole domains, so no list of the best nodes lasts.
@@ -98,9 +106,10 @@ impl NodeFinder {
             let mut verdict = self.verdict(&class.terms, &counting, snapshot);
             only.into_iter().for_each(|only| verdict.restrict(only));
             if class.terms.preferences.is_none() && group.is_none() {
-                return Shortlist::default().answer(&mut self.table, class, &verdict, 1, last, snapshot);
+                return Shortlist::by(points).answer(&mut self.table, class, &verdict, 1, last, snapshot);
             }
-            return self.weigh(class, &counting, &verdict, group, last, snapshot);
+            let query = Query { images: points.as_deref(), ..Query::of(class, &verdict, snapshot) };
+            return self.weigh(class, &counting, &query, group, last, snapshot);
         }
         let replicas = group.map(|group| {
             let zones = self.domains.of(&Arc::from(ZONE), snapshot.nodes);
@@ -109,12 +118,14 @@ impl NodeFinder {
         let most = if replicas.is_some() { LONGEST } else { users.min(LONGEST) };
         if users < 2 {
             let most = if replicas.is_some() { WINDOW } else { 1 };
-            return Shortlist::default().answer_for(replicas.as_ref(), &mut self.table, class, most, last, snapshot);
+            return Shortlist::by(points).answer_for(replicas.as_ref(), &mut self.table, class, most, last, snapshot);
         }
         if self.lists.len() >= MOST_LISTS {
             self.lists.clear();
         }
-        let list = self.lists.entry((id, snapshot.barred.clone())).or_default();
+        let key = (id, snapshot.barred.clone(), images.filter(|_| points.is_some()).cloned());
+        let list = self.lists.entry(key).or_default();
+        list.use_points(points);
         list.answer_for(replicas.as_ref(), &mut self.table, class, most, last, snapshot)
     }
 
@@ -123,25 +134,24 @@ impl NodeFinder {
         &mut self,
         class: &Class,
         counting: &Counting,
-        verdict: &Verdict,
+        query: &Query<'_>,
         group: Option<&OnNodes>,
         last: &BTreeSet<NodeId>,
         snapshot: Snapshot<'_>,
     ) -> Result<NodeId, Arc<Tally>> {
-        let query = Query { request: &class.request, constraints: &class.constraints, verdict, barred: snapshot.barred };
-        let mut candidates = fitting(&mut self.table, &query, last, snapshot);
+        let mut candidates = fitting(&mut self.table, query, last, snapshot);
         if candidates.is_empty() && !last.is_empty() {
-            candidates = fitting(&mut self.table, &query, &BTreeSet::new(), snapshot);
+            candidates = fitting(&mut self.table, query, &BTreeSet::new(), snapshot);
         }
         let facts = Facts { nodes: snapshot.nodes, placed: snapshot.placed, domains: &mut self.domains };
-        weigh::best(&candidates, class, counting, group, facts).ok_or_else(|| Arc::new(tally(&mut self.table, &query, snapshot)))
+        weigh::best(&candidates, class, counting, group, facts).ok_or_else(|| Arc::new(tally(&mut self.table, query, snapshot)))
     }
 
     /// Returns how many nodes take one pod of the class.
     pub fn takers(&mut self, id: ClassId, class: &Class, snapshot: Snapshot<'_>) -> usize {
         let counting = self.counting.of(id, class, snapshot.nodes);
         let verdict = self.verdict(&class.terms, &counting, snapshot);
-        let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: snapshot.barred };
+        let query = Query::of(class, &verdict, snapshot);
         if self.table.prepare(&class.request, snapshot) {
             return self.table.takers(&query, snapshot);
         }
@@ -149,14 +159,14 @@ impl NodeFinder {
         snapshot.nodes.ids().filter(takes).count()
     }
 
-    /// Returns the domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as the nodes in it. Empty where a pod of the
-    /// class may not be the first one in a domain.
-    pub fn domains_for(&mut self, id: ClassId, class: &Class, wanted: usize, snapshot: Snapshot<'_>) -> Vec<Vec<bool>> {
+    /// Returns at most `most` domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as the nodes in it. Empty where a
+    /// pod of the class may not be the first one in a domain.
+    pub fn domains_for(&mut self, id: ClassId, class: &Class, wanted: usize, most: usize, snapshot: Snapshot<'_>) -> Vec<Vec<bool>> {
         let Some(affinity) = class.terms.affinity.as_ref().filter(|affinity| affinity.matches_itself) else { return Vec::new() };
         let Some(key) = affinity.topology_keys.first() else { return Vec::new() };
         let counting = self.counting.of(id, class, snapshot.nodes);
         let verdict = self.verdict(&class.terms, &counting, snapshot);
-        let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: snapshot.barred };
+        let query = Query::of(class, &verdict, snapshot);
         let domains = self.domains.of(key, snapshot.nodes);
         let mut room = vec![0_usize; domains.len()];
         for id in snapshot.nodes.ids() {
@@ -169,7 +179,7 @@ impl NodeFinder {
         enough.retain(|(room, _)| *room >= wanted);
         enough.sort_unstable();
         let nodes = |(_, domain): (usize, usize)| snapshot.nodes.ids().map(|id| domains.get(id) == Some(domain)).collect();
-        enough.into_iter().map(nodes).collect()
+        enough.into_iter().take(most).map(nodes).collect()
     }
 
     /// Works out which nodes refuse pods with these terms for the sake of other pods.
@@ -205,7 +215,7 @@ impl Replicas<'_> {
     fn best<'n>(&self, nodes: impl Iterator<Item = &'n (Score, NodeId)>) -> Option<NodeId> {
         let pods = |(score, node): &&(Score, NodeId)| {
             let in_zone = self.zones.get(*node).and_then(|zone| self.in_zones.get(zone)).copied().unwrap_or(0);
-            (score.figures().0, self.group.get(*node).staying(), in_zone)
+            (score.wasted(), self.group.get(*node).staying(), in_zone)
         };
         // Of equal ones the first.
         nodes.min_by_key(pods).map(|(_, node)| *node)
@@ -213,6 +223,20 @@ impl Replicas<'_> {
 }
 
 impl Shortlist {
+    /// Returns an empty list for pods for whose images the nodes have these points.
+    fn by(images: Option<Arc<ImagePoints>>) -> Self {
+        Self { images, ..Self::default() }
+    }
+
+    /// Drops the list if the nodes have other points for images now.
+    fn use_points(&mut self, images: Option<Arc<ImagePoints>>) {
+        if self.images == images {
+            self.images = images;
+        } else {
+            *self = Self::by(images);
+        }
+    }
+
     /// Does the same as [`answer`](Self::answer), for one of these replicas if there are any. `most` is at least [`WINDOW`] then.
     fn answer_for(
         &mut self,
@@ -246,7 +270,8 @@ impl Shortlist {
         last: &BTreeSet<NodeId>,
         snapshot: Snapshot<'_>,
     ) -> Result<NodeId, Arc<Tally>> {
-        let query = Query { request: &class.request, constraints: &class.constraints, verdict, barred: snapshot.barred };
+        let images = self.images.clone();
+        let query = Query { images: images.as_deref(), ..Query::of(class, verdict, snapshot) };
         let is_known = self.refresh(&query, snapshot);
         if !is_known {
             self.best = scan(table, &query, &BTreeSet::new(), most, snapshot);
@@ -307,8 +332,8 @@ fn fitting(table: &mut NodeTable, query: &Query<'_>, not: &BTreeSet<NodeId>, sna
 pub(super) fn fitting_of_each(query: &Query<'_>, not: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Vec<Candidate> {
     let mut all = each_node(query, not, usize::MAX, snapshot);
     all.sort_by(|(one, _), (other, _)| one.order().cmp(&other.order()));
-    let candidate = |(score, id): (Score, NodeId)| Candidate { wasted: score.figures().0, cost: score.figures().1, id };
-    all.into_iter().map(candidate).collect()
+    let candidate = |(_, id): (Score, NodeId)| Some(Candidate { figures: figures(query, &snapshot.node(id)?, snapshot), id });
+    all.into_iter().filter_map(candidate).collect()
 }
 
 /// Returns how many nodes refuse, and why.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::accounting::Ledger;
+use crate::api::images::{NodeImage, PodImages};
 use crate::api::node::Taint;
 use crate::api::pod::Toleration;
 use crate::api::pod_terms::PodTerms;
@@ -14,11 +15,13 @@ use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::filter::Query;
 use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, fitting_of_each, tally_of_each};
+use crate::cycle::placement::images::KnownPoints;
 use crate::cycle::placement::node_table::NodeTable;
 use crate::cycle::placement::nodes::{NodeId, Nodes};
 use crate::cycle::placement::score::Score;
 use crate::cycle::placement::snapshot::Snapshot;
-use crate::cycle::placement::topology::placed::{Place, PlacedPods};
+use crate::cycle::placement::topology::place::Place;
+use crate::cycle::placement::topology::placed::PlacedPods;
 use crate::cycle::placement::topology::verdict::Verdict;
 use crate::cycle::placement::weigh::ZONE;
 use crate::cycle::testing::{node, pod};
@@ -33,6 +36,8 @@ enum Step {
     /// So much more is used on it.
     Charged(u8, u8, i64, i64),
     Released(u8),
+    /// It has these images, one for each bit.
+    Images(u8, u8),
     /// Cpu, devices, further resources, a zone wanted, taints borne, and a node that is tried last.
     Asks(i64, i64, u8, bool, bool, Option<u8>),
 }
@@ -46,6 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0..20_u8, any_node.clone(), 0..13_i64, 0..2_i64).prop_map(|(p, n, cpu, gpus)| Step::Charged(p, n, cpu, gpus)),
         (0..20_u8, any_node, 0..13_i64, Just(0)).prop_map(|(p, n, cpu, gpus)| Step::Charged(p, n, cpu, gpus)),
         (0..20_u8).prop_map(Step::Released),
+        (0..7_u8, 0..8_u8).prop_map(|(n, images)| Step::Images(n, images)),
         (0..15_i64, 0..2_i64, 0..12_u8, any::<bool>(), any::<bool>(), prop::option::of(0..7_u8))
             .prop_map(|(cpu, gpus, further, zone, bears, last)| Step::Asks(cpu, gpus, further, zone, bears, last)),
         (0..15_i64, 0..2_i64, any::<bool>()).prop_map(|(cpu, gpus, zone)| Step::Asks(cpu, gpus, 0, zone, false, None)),
@@ -106,9 +112,31 @@ fn for_replica(every: &[(Score, NodeId)], last: &BTreeSet<NodeId>, nodes: &Nodes
     let pods = |(score, id): &&(Score, NodeId)| {
         let at = || on.values().filter_map(|n| nodes.id(&format!("n{n}")));
         let in_zone = at().filter(|other| zone(*other) == zone(*id)).count();
-        (score.figures().0, at().filter(|other| other == id).count(), if zone(*id).is_some() { in_zone } else { 0 })
+        (score.wasted(), at().filter(|other| other == id).count(), if zone(*id).is_some() { in_zone } else { 0 })
     };
     every.iter().take(32).filter(|(_, id)| !last.contains(id)).min_by_key(pods).map(|(_, id)| *id)
+}
+
+/// The names and sizes of all images; each is above and below what counts, by the number of nodes that have it.
+const IMAGES: [(&str, u64); 3] = [("a:1", 60 << 20), ("b:1", 2_000 << 20), ("c:1", 300 << 20)];
+
+fn images_of(bits: u8) -> Vec<NodeImage> {
+    let all = IMAGES.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0);
+    all.map(|(_, (name, size))| NodeImage { name: Arc::from(*name), size: *size }).collect()
+}
+
+/// What each node lacks of all points for a pod that needs two of the images, by the rule and for each node anew.
+fn lacking(nodes: &Nodes, has: &BTreeMap<u8, u8>) -> BTreeMap<NodeId, u32> {
+    let there: Vec<u8> = (0..7).filter(|n| nodes.id(&format!("n{n}")).is_some()).collect();
+    let bits = |n: &u8| has.get(n).copied().unwrap_or(0);
+    let size = |at: usize| IMAGES[at].1 * there.iter().filter(|n| bits(n) & (1 << at) != 0).count() as u64 / there.len() as u64;
+    let lacks = |n: &u8| {
+        let sum: u64 = [0, 1].into_iter().filter(|at| bits(n) & (1 << at) != 0).map(size).sum();
+        let (least, most) = (23 << 20, 2 * (1_000 << 20));
+        let points = (sum.clamp(least, most) - least) * 1_000_000 / (most - least);
+        (nodes.id(&format!("n{n}")).unwrap(), 1_000_000 - u32::try_from(points).unwrap())
+    };
+    there.iter().map(lacks).collect()
 }
 
 proptest! {
@@ -120,6 +148,10 @@ proptest! {
             (Nodes::default(), Ledger::new(), PlacedPods::default(), Classes::default());
         // Of one the shortlists are as long as there are nodes or not, of one there are none.
         let mut finders = [1, 2, 3, 1_000].map(|users| (users, NodeFinder::default()));
+        // The images of each node.
+        let mut has: BTreeMap<u8, u8> = BTreeMap::new();
+        let needed = Arc::new(PodImages { containers: 2, names: IMAGES[..2].iter().map(|(name, _)| Arc::from(*name)).collect() });
+        let mut known = KnownPoints::default();
         // The node of each replica.
         let mut on: BTreeMap<u8, u8> = BTreeMap::new();
         let replicas = replica(0).group;
@@ -138,6 +170,13 @@ proptest! {
                     placed.set_node(&Arc::from(format!("n{n}")), None);
                     ledger.node_delete(&format!("n{n}"));
                     nodes.remove(&format!("n{n}"));
+                    has.remove(&n);
+                }
+                Step::Images(n, images) => {
+                    if nodes.id(&format!("n{n}")).is_some() {
+                        nodes.set_images(&format!("n{n}"), &images_of(images));
+                        has.insert(n, images);
+                    }
                 }
                 Step::Charged(p, n, cpu, gpus) => {
                     let uid = Uid::from(p.to_string());
@@ -168,26 +207,35 @@ proptest! {
                     let none = BTreeSet::new();
                     let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy, barred: &none };
                     let last: BTreeSet<_> = last.and_then(|n| nodes.id(&format!("n{n}"))).into_iter().collect();
-                    let query = Query { request: &class.request, constraints: &class.constraints, verdict: &Verdict::default(), barred: &none };
-                    let every = each_node(&query, &BTreeSet::new(), usize::MAX, snapshot);
-                    let best = every.iter().find(|(_, id)| !last.contains(id)).or(every.first());
-                    let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
-                    for (users, finder) in &mut finders {
-                        let asks = Asks { id, class, users: *users, group: None, only: None };
-                        prop_assert_eq!(finder.best(asks.clone(), &last, snapshot), truth.clone(), "{} users", users);
-                        let of_replica = for_replica(&every, &last, &nodes, &on).map_or_else(|| truth.clone(), Ok);
-                        let of_replica = if on.values().any(|n| nodes.id(&format!("n{n}")).is_some()) { of_replica } else { truth.clone() };
-                        let asks = Asks { group: Some(&replicas), ..asks };
-                        prop_assert_eq!(finder.best(asks, &last, snapshot), of_replica, "a replica, {} users", users);
+                    let points = known.of(&needed, &nodes);
+                    let lacking = lacking(&nodes, &has);
+                    match &points {
+                        Some(points) => lacking.iter().for_each(|(id, lacking)| assert_eq!(points.lacking(*id), *lacking)),
+                        None => prop_assert!(lacking.values().all(|one| Some(one) == lacking.values().next()), "{:?}", lacking),
                     }
-                    let mut table = NodeTable::default();
-                    if table.prepare(&class.request, snapshot) {
-                        prop_assert_eq!(table.scan(&query, &BTreeSet::new(), usize::MAX, snapshot), every);
-                        prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
-                        prop_assert_eq!(table.fitting(&query, &last, snapshot), fitting_of_each(&query, &last, snapshot));
-                    } else {
-                        let beyond = nodes.iter().any(|node| node.allocatable.get("cpu") == Amount::MAX);
-                        prop_assert!(further > 4 || beyond, "the table answers where it can");
+                    for images in [None, Some(&needed)] {
+                        let verdict = Verdict::default();
+                        let query = Query { images: points.as_deref().filter(|_| images.is_some()), ..Query::of(class, &verdict, snapshot) };
+                        let every = each_node(&query, &BTreeSet::new(), usize::MAX, snapshot);
+                        let best = every.iter().find(|(_, id)| !last.contains(id)).or(every.first());
+                        let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
+                        for (users, finder) in &mut finders {
+                            let asks = Asks { id, class, users: *users, group: None, images, only: None };
+                            prop_assert_eq!(finder.best(asks.clone(), &last, snapshot), truth.clone(), "{} users", users);
+                            let of_replica = for_replica(&every, &last, &nodes, &on).map_or_else(|| truth.clone(), Ok);
+                            let of_replica = if on.values().any(|n| nodes.id(&format!("n{n}")).is_some()) { of_replica } else { truth.clone() };
+                            let asks = Asks { group: Some(&replicas), ..asks };
+                            prop_assert_eq!(finder.best(asks, &last, snapshot), of_replica, "a replica, {} users", users);
+                        }
+                        let mut table = NodeTable::default();
+                        if table.prepare(&class.request, snapshot) {
+                            prop_assert_eq!(table.scan(&query, &BTreeSet::new(), usize::MAX, snapshot), every);
+                            prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
+                            prop_assert_eq!(table.fitting(&query, &last, snapshot), fitting_of_each(&query, &last, snapshot));
+                        } else {
+                            let beyond = nodes.iter().any(|node| node.allocatable.get("cpu") == Amount::MAX);
+                            prop_assert!(further > 4 || beyond, "the table answers where it can");
+                        }
                     }
                 }
             }
@@ -206,7 +254,7 @@ fn however_many_classes_there_are_the_shortlists_are_bounded() {
     for cpu in 1..=i64::try_from(MOST_LISTS + 5).unwrap() {
         let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]), &mut placed);
         let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy: NodeStrategy::Spread, barred: &none };
-        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, group: None, only: None };
+        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, group: None, images: None, only: None };
         assert!(finder.best(asks(1), &BTreeSet::new(), snapshot).is_ok(), "a pod that is alone in its class leaves nothing behind");
         assert!(finder.best(asks(2), &BTreeSet::new(), snapshot).is_ok());
     }

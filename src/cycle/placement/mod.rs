@@ -8,9 +8,9 @@
 //!
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
-//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], `weigh` (preferences), [`nodes`], [`class`], [`topology`], [`volumes`],
-//! [`nominated_by_others`], and how
-//! the best node is found fast: [`finder`], `node_table`.
+//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences), [`nodes`], [`class`], [`topology`], [`volumes`],
+//! [`nominated_by_others`],
+//! [`first_refused`] (for reports), and how the best node is found fast: [`finder`], `node_table`.
 //!
 //! **Architecture invariant:** this module knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
 //! `cycle::cache` or above.
@@ -19,6 +19,8 @@ pub mod capacity;
 pub mod class;
 pub mod filter;
 pub mod finder;
+pub mod first_refused;
+pub mod images;
 mod node_table;
 pub mod nodes;
 pub mod nominated_by_others;

@@ -22,7 +22,7 @@ use crate::resources::{Amount, ResourceName, Resources};
 
 use super::filter::{Concerns, No, Query, avoided, refusal};
 use super::nodes::NodeId;
-use super::score::{Score, WHOLE, cost, is_scarce, order};
+use super::score::{Cost, Figures, Rank, Score, WHOLE, cost, is_scarce, order};
 use super::snapshot::Snapshot;
 use super::weigh::Candidate;
 use crate::cycle::explain::{Count, Reason, Tally};
@@ -188,42 +188,44 @@ impl NodeTable {
         let devices = requested_devices(query.request, snapshot);
         let may_pack = snapshot.strategy == Strategy::Auto && wanted.iter().any(|want| want.is_device);
         let concerns = Concerns::of_pod(query);
-        let mut best: Vec<((u32, u32), NodeId)> = Vec::new();
-        // The score of the last node on the full list: a node that is no better is skipped.
-        let mut worst = None;
+        let mut best: Vec<(Rank, NodeId)> = Vec::new();
+        // The rank of the last node on the full list: a node that is no better is skipped.
+        let mut worst: Option<Rank> = None;
         for (place, (entry, least)) in zip(&self.nodes, &least).enumerate() {
             // A node that takes the pod offers all devices that the pod requests.
             let mut wasted = entry.devices.saturating_sub(devices);
             let of_devices = if may_pack { wanted.iter().filter_map(|want| want.device_fullness(place)).max() } else { None };
             let bound = match snapshot.strategy {
-                Strategy::Pack => WHOLE.saturating_sub(least.saturating_add(1)),
+                Strategy::Pack => Cost::Idle(WHOLE.saturating_sub(least.saturating_add(1))),
                 Strategy::Auto | Strategy::Spread => cost(snapshot.strategy, *least, of_devices),
             };
+            let lacking = query.images.map_or(0, |images| images.lacking(entry.id));
             // Of equal nodes the first one in the table is the best.
-            if worst.is_some_and(|worst| worst <= (wasted, bound)) || wanted.iter().any(|want| want.short(place).is_some()) {
+            if worst.is_some_and(|worst| worst <= Figures { wasted, cost: bound, lacking }.rank())
+                || wanted.iter().any(|want| want.short(place).is_some())
+            {
                 continue;
             }
             if entry.is_avoided {
                 wasted = wasted.saturating_add(snapshot.nodes.get(entry.id).map_or(0, |facts| avoided(query.constraints, facts)));
             }
             let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
-            let cost = cost(snapshot.strategy, fullness, of_devices);
-            let better = worst.is_none_or(|worst| (wasted, cost) < worst);
+            let rank = Figures { wasted, cost: cost(snapshot.strategy, fullness, of_devices), lacking }.rank();
+            let better = worst.is_none_or(|worst| rank < worst);
             if better
                 && !query.verdict.refuses(entry.id)
                 && !not.contains(&entry.id)
                 && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot))
             {
-                let at = best.partition_point(|(score, _)| *score <= (wasted, cost));
-                best.insert(at, ((wasted, cost), entry.id));
+                let at = best.partition_point(|(listed, _)| *listed <= rank);
+                best.insert(at, (rank, entry.id));
                 best.truncate(most);
-                worst = best.last().filter(|_| best.len() >= most).map(|(score, _)| *score);
+                worst = best.last().filter(|_| best.len() >= most).map(|(rank, _)| *rank);
             }
         }
         drop(wanted);
         self.least = least;
-        let named =
-            |((wasted, cost), id): ((u32, u32), NodeId)| Some((Score::new(wasted, cost, Arc::clone(&snapshot.nodes.get(id)?.name)), id));
+        let named = |(rank, id): (Rank, NodeId)| Some((Score::new(rank, Arc::clone(&snapshot.nodes.get(id)?.name)), id));
         best.into_iter().filter_map(named).collect()
     }
 
@@ -246,7 +248,9 @@ impl NodeTable {
             let of_devices = wanted.iter().filter_map(|want| want.device_fullness(place)).max();
             let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
             let wasted = entry.devices.saturating_sub(devices).saturating_add(avoided);
-            fitting.push(Candidate { wasted, cost: cost(snapshot.strategy, fullness, of_devices), id: entry.id });
+            let lacking = query.images.map_or(0, |images| images.lacking(entry.id));
+            let figures = Figures { wasted, cost: cost(snapshot.strategy, fullness, of_devices), lacking };
+            fitting.push(Candidate { figures, id: entry.id });
         }
         fitting
     }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::NodeFacts;
+use crate::api::images::NodeImage;
+
+use super::images::Images;
 
 /// The number of a node. Numbers are dense, and the number of a deleted node is reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,10 +45,12 @@ pub struct Nodes {
     version: u64,
     /// The number of entries that were cut off at the beginning of the log.
     cut: u64,
+    /// The images on the nodes.
+    images: Images,
 }
 
 impl Nodes {
-    /// Adds or updates a node. Returns whether anything changed.
+    /// Adds or updates a node, but for its images. Returns whether anything changed.
     pub fn upsert(&mut self, facts: NodeFacts) -> bool {
         let id = match self.ids.get(&facts.name) {
             Some(id) => *id,
@@ -76,9 +81,23 @@ impl Nodes {
             *slot = None;
         }
         self.free.push(id);
+        self.images.set(id, &[]);
         self.version = self.version.saturating_add(1);
         self.touch(id);
         true
+    }
+
+    /// Sets the images of a node; does nothing if there is no such node. That is no change of the node: it makes no node take or refuse a pod.
+    pub fn set_images(&mut self, name: &str, images: &[NodeImage]) {
+        if let Some(id) = self.id(name) {
+            self.images.set(id, images);
+        }
+    }
+
+    /// Returns the images on the nodes.
+    #[must_use]
+    pub const fn images(&self) -> &Images {
+        &self.images
     }
 
     /// Returns a number that grows whenever the object of a node changes, comes or goes.

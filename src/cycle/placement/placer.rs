@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::accounting::{self, Accounting, Placement};
 use crate::api::pod_facts::Constraints;
 use crate::api::{PodFacts, Uid};
-use crate::cycle::explain::{Count, Refusal, Step, Tally};
+use crate::cycle::explain::{Count, NextMember, Refusal, Step, Tally};
 use crate::cycle::placement::Strategy;
 
 use super::class::{Class, ClassId, Classes};
@@ -91,6 +91,8 @@ pub type Places = Vec<(Uid, Arc<str>)>;
 pub struct NotPlaced {
     /// The refusal of the first pod that was not placed.
     pub refusal: Box<Refusal>,
+    /// Which of the pods of the attempt that is; none where no pod was refused.
+    refused: Option<usize>,
     /// The pods that were placed before the attempt failed. They are not placed any more.
     pub placed: Places,
 }
@@ -160,10 +162,7 @@ impl<'w> Placer<'w> {
     ///
     /// The refusal of the first pod that was not placed. Then nothing has changed.
     pub fn place(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
-        // A gang respects the nominations that its member with the lowest priority has to respect.
-        if let Some(priority) = attempt.pods.iter().map(|pod| pod.facts.priority).min() {
-            self.nominated.below(priority).take(MOST_SET_ASIDE).for_each(|uid| self.trial.set_aside(uid));
-        }
+        self.respect_nominations(attempt);
         let start = self.trial.savepoint();
         let places = self.place_as(attempt)?;
         let keeps = |pod: &Pod<'_>| !pod.facts.preemptable && places.iter().any(|(uid, _)| *uid == pod.facts.uid);
@@ -175,6 +174,14 @@ impl<'w> Placer<'w> {
         self.place_as(&Attempt { preemptable: false, ..*attempt })
     }
 
+    /// Sets aside the nominations of other schedulers that the pods need not respect. A gang respects those that its member with the lowest priority has to
+    /// respect.
+    pub(super) fn respect_nominations(&mut self, attempt: &Attempt<'_>) {
+        if let Some(priority) = attempt.pods.iter().map(|pod| pod.facts.priority).min() {
+            self.nominated.below(priority).take(MOST_SET_ASIDE).for_each(|uid| self.trial.set_aside(uid));
+        }
+    }
+
     fn place_as(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         let not = match self.place_in_order(attempt) {
             Ok(places) => return Ok(places),
@@ -183,14 +190,14 @@ impl<'w> Placer<'w> {
         if !matches!(*not.refusal, Refusal::Nodes { .. }) {
             return Err(not);
         }
-        search::place(self, attempt).ok_or(not)
+        search::place(self, attempt).ok_or_else(|| not.naming_the_member(attempt))
     }
 
     /// Places the pods in their order. A pod that others may make room for by their coming (affinity, spread) is tried again after them.
     pub(super) fn place_in_order(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         let start = self.trial.savepoint();
         let mut places = Places::new();
-        let mut refusal = None;
+        let mut first_refused = None;
         let mut left: Vec<(usize, &Pod<'_>)> = attempt.pods.iter().enumerate().collect();
         loop {
             self.budget = self.budget.saturating_sub(count(left.len()).max(1));
@@ -214,7 +221,7 @@ impl<'w> Placer<'w> {
                 };
                 if let Some(missed) = missed {
                     refused.extend(pod.class.filter(|_| missed.of_class));
-                    refusal.get_or_insert(missed.refusal);
+                    first_refused.get_or_insert((missed.refusal, index));
                 }
                 if self.may_take_later(pod) {
                     again.push((index, pod));
@@ -230,7 +237,8 @@ impl<'w> Placer<'w> {
         }
         self.trial.rollback_to(start);
         let too_few = || Box::new(Refusal::NotEnoughTasks { wanted: attempt.needed, there: count(places.len()), gated: 0 });
-        Err(NotPlaced { refusal: refusal.unwrap_or_else(too_few), placed: places })
+        let (refusal, refused) = first_refused.unzip();
+        Err(NotPlaced { refusal: refusal.unwrap_or_else(too_few), refused, placed: places })
     }
 
     /// Returns whether the coming of other pods may open a node for the pod.
@@ -255,12 +263,14 @@ impl<'w> Placer<'w> {
         self.trial.commit()
     }
 
-    fn place_one(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, placed: u32) -> Result<Arc<str>, Missed> {
+    /// Places the pod on its given node or on the best one.
+    pub(super) fn place_one(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, placed: u32) -> Result<Arc<str>, Missed> {
         let found = match pod.node {
             Some(name) => self.fixed_node(pod.facts, name),
             None => self.best_node(pod),
         };
-        let node = found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, tally, exceeds: None }))?;
+        let node =
+            found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, member: None, tally, exceeds: None }))?;
         self.place_on(attempt, pod, node)
     }
 
@@ -284,6 +294,7 @@ impl<'w> Placer<'w> {
             class,
             users: self.classes.users_of(id),
             group: spreads(pod.facts, self.strategy).then_some(&pod.facts.group),
+            images: pod.facts.images.as_ref(),
             only: self.only.as_ref().filter(|(of, _)| *of == id).map(|(_, only)| only.as_slice()),
         };
         self.finder.best(asks, &self.last, self.trial.snapshot(self.strategy, &self.barred))
@@ -294,7 +305,7 @@ impl<'w> Placer<'w> {
         let verdict = self.verdict_on(pod);
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let Some((id, node)) = snapshot.nodes.id(name).and_then(|id| Some((id, snapshot.node(id)?))) else { return Err(Arc::default()) };
-        let query = Query { request: &pod.request, constraints: &pod.constraints, verdict: &verdict, barred: &self.barred };
+        let query = Query { request: &pod.request, constraints: &pod.constraints, verdict: &verdict, barred: &self.barred, images: None };
         let Some(no) = refusal(&query, &node) else { return Ok(id) };
         let reasons = [(no.reason, Count { nodes: 1, asked: no.asked, most_free: no.free })].into();
         Err(Arc::new(Tally { nodes: 1, reasons }))
@@ -333,6 +344,27 @@ impl Attempt<'_> {
     fn is_lost(&self, tried: usize, placed: u32) -> bool {
         let left = count(self.pods.len().saturating_sub(tried));
         placed < count(tried).min(self.first) || placed.saturating_add(left) < self.needed
+    }
+}
+
+impl NotPlaced {
+    /// Names the first pod that was not placed in the refusal of a gang.
+    fn naming_the_member(mut self, attempt: &Attempt<'_>) -> Self {
+        let pod = self.refused.and_then(|at| attempt.pods.get(at)).filter(|_| attempt.needed > 1);
+        if let (Refusal::Nodes { member, .. }, Some(pod)) = (&mut *self.refusal, pod) {
+            let placed: BTreeSet<&Uid> = self.placed.iter().map(|(uid, _)| uid).collect();
+            let is_alike = |other: &&Pod<'_>| {
+                pod.class.is_some()
+                    && other.class == pod.class
+                    && other.facts.task == pod.facts.task
+                    && other.facts.uid != pod.facts.uid
+                    && !placed.contains(&other.facts.uid)
+            };
+            let alike = count(attempt.pods.iter().filter(is_alike).count());
+            let task = pod.facts.task.clone().filter(|task| !task.is_empty());
+            *member = Some(Arc::new(NextMember { name: Arc::clone(&pod.facts.name), task, alike }));
+        }
+        self
     }
 }
 

@@ -4,9 +4,11 @@
 //!
 //! 1. **nodes that are wanted for others come last**: a node with fewer kinds of devices (extended resources, names with a `/`) that some pod requests and
 //!    this one does not, and fewer `PreferNoSchedule` taints that it does not tolerate;
-//! 2. **the fullness of the node afterwards**: by default a pod that requests a device goes where the fewest of that device are left, any other pod to
+//! 2. **the fullness of the node afterwards** and **the images that it has**, two to one: by default a pod that requests a device goes where the fewest of that device are left, any other pod to
 //!    the emptiest node. `--placement spread` and `pack` say one of both for all pods. The measure is the fullest of the resources that the pod requests;
-//! 3. **an order that has nothing to do with names** ([`order`]), because names tell zones and racks, and equal nodes by name are all of one zone.
+//! 3. **the images**, where pods are packed: there they decide among equally full nodes only, because a whole node that stays free is worth more than the
+//!    pull of an image that is saved once;
+//! 4. **an order that has nothing to do with names** ([`order`]), because names tell zones and racks, and equal nodes by name are all of one zone.
 //!
 //! Spread is the default for two reasons. Most pods of a cluster belong to services, and the failure of a node should stop few of them. It is also
 //! what kube-scheduler does by default. Devices are packed, because gangs need whole nodes of them.
@@ -24,25 +26,71 @@ use super::snapshot::Snapshot;
 /// The score of a node for a pod; the smallest is the best.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score {
-    /// The number of kinds of devices on the node that other pods request, and of taints that keep the pod away where it has a choice.
-    wasted: u32,
-    /// The used part of the node afterwards in millionths (spread), or the idle part (pack).
-    cost: u32,
+    rank: Rank,
     /// The place among equal nodes.
     order: u64,
     /// The name of the node.
     name: Arc<str>,
 }
 
+/// The figures of a node for a pod; the smallest is the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    /// The number of kinds of devices on the node that other pods request, and of taints that keep the pod away where it has a choice.
+    pub(super) wasted: u32,
+    /// What the pod costs there, and half of what the node lacks of the points for its images where pods are spread.
+    cost: u32,
+    /// What the node lacks of the points for the images of the pod, where pods are packed.
+    lacking: u32,
+}
+
+/// What the figures follow from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Figures {
+    pub(super) wasted: u32,
+    pub(super) cost: Cost,
+    /// What the node lacks of the points for the images of the pod, of [`WHOLE`].
+    pub(super) lacking: u32,
+}
+
+/// What a pod costs on a node, in millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cost {
+    /// The used part of the node afterwards: pods are spread.
+    Used(u32),
+    /// The idle part of the node afterwards: pods are packed.
+    Idle(u32),
+}
+
+impl Cost {
+    /// Returns the figure.
+    pub(super) const fn millionths(self) -> u32 {
+        match self {
+            Self::Used(cost) | Self::Idle(cost) => cost,
+        }
+    }
+}
+
+impl Figures {
+    /// Returns by what nodes are compared.
+    pub(super) const fn rank(self) -> Rank {
+        let Self { wasted, cost, lacking } = self;
+        match cost {
+            Cost::Used(cost) => Rank { wasted, cost: cost.saturating_add(lacking >> 1), lacking: 0 },
+            Cost::Idle(cost) => Rank { wasted, cost, lacking },
+        }
+    }
+}
+
 impl Score {
     /// Makes a score from figures that are known already.
-    pub(super) fn new(wasted: u32, cost: u32, name: Arc<str>) -> Self {
-        Self { wasted, cost, order: order(&name), name }
+    pub(super) fn new(rank: Rank, name: Arc<str>) -> Self {
+        Self { rank, order: order(&name), name }
     }
 
-    /// Returns the figures before the order.
-    pub(super) const fn figures(&self) -> (u32, u32) {
-        (self.wasted, self.cost)
+    /// Returns the number of kinds of devices on the node that other pods request, and of taints that keep the pod away where it has a choice.
+    pub(super) const fn wasted(&self) -> u32 {
+        self.rank.wasted
     }
 
     /// Returns what orders equal nodes.
@@ -60,6 +108,11 @@ const MANY: i128 = 100;
 /// Returns the score of a node that can take the pod.
 #[must_use]
 pub fn score(query: &Query<'_>, node: &NodeState<'_>, snapshot: Snapshot<'_>) -> Score {
+    Score::new(figures(query, node, snapshot).rank(), Arc::clone(&node.facts.name))
+}
+
+/// Returns the figures of a node that can take the pod.
+pub(super) fn figures(query: &Query<'_>, node: &NodeState<'_>, snapshot: Snapshot<'_>) -> Figures {
     let offers = node.accounting.allocatable;
     let requested = snapshot.placed.requested_devices();
     let wasted = offers.iter().filter(|(name, _)| requested.contains(*name) && query.request.get(name).is_zero()).count();
@@ -68,15 +121,15 @@ pub fn score(query: &Query<'_>, node: &NodeState<'_>, snapshot: Snapshot<'_>) ->
     let scarce = |(name, asked): &(&ResourceName, Amount)| name.contains('/') && is_scarce(*asked, offers.get(name));
     let of_devices = query.request.iter().filter(scarce).map(full).max();
     let cost = cost(snapshot.strategy, query.request.iter().map(full).max().unwrap_or(0), of_devices);
-    Score::new(wasted, cost, Arc::clone(&node.facts.name))
+    Figures { wasted, cost, lacking: query.images.map_or(0, |images| images.lacking(node.id)) }
 }
 
 /// Returns the cost of a node from the fullest of all requested resources, and from that of the scarce devices among them.
-pub(super) const fn cost(strategy: Strategy, fullness: u32, of_devices: Option<u32>) -> u32 {
+pub(super) const fn cost(strategy: Strategy, fullness: u32, of_devices: Option<u32>) -> Cost {
     match (strategy, of_devices) {
-        (Strategy::Spread, _) | (Strategy::Auto, None) => fullness,
-        (Strategy::Pack, _) => WHOLE.saturating_sub(fullness),
-        (Strategy::Auto, Some(fullness)) => WHOLE.saturating_sub(fullness),
+        (Strategy::Spread, _) | (Strategy::Auto, None) => Cost::Used(fullness),
+        (Strategy::Pack, _) => Cost::Idle(WHOLE.saturating_sub(fullness)),
+        (Strategy::Auto, Some(fullness)) => Cost::Idle(WHOLE.saturating_sub(fullness)),
     }
 }
 
@@ -129,7 +182,7 @@ mod tests {
         let (request, used, verdict) = (amounts(request), amounts(used), Verdict::default());
         let bears = |key: &str| Toleration { key: Some(key.into()), operator: Some("Exists".into()), ..Toleration::default() };
         let constraints = Constraints { tolerations: vec![bears("borne")], ..Constraints::default() };
-        let query = Query { request: &request, constraints: &constraints, verdict: &verdict, barred: &barred };
+        let query = Query { request: &request, constraints: &constraints, verdict: &verdict, barred: &barred, images: None };
         let accounting = NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used };
         let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy, barred: &barred };
         score(&query, &NodeState { id: NodeId::first(), facts, accounting }, snapshot)

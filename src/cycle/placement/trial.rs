@@ -31,7 +31,8 @@ use crate::cycle::placement::Strategy;
 
 use super::nodes::{NodeId, Nodes};
 use super::snapshot::Snapshot;
-use super::topology::placed::{Place, PlacedPods};
+use super::topology::place::Place;
+use super::topology::placed::PlacedPods;
 
 /// Changes to the cluster that are kept all together or not at all.
 #[must_use = "a trial that is dropped is undone"]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::accounting::Ledger;
+use crate::api::images::{NodeImage, PodImages};
 use crate::api::node::Taint;
 use crate::api::{NodeFacts, PodFacts};
 use crate::cycle::placement::Strategy;
@@ -14,8 +15,10 @@ use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::finder::{Asks, NodeFinder};
 use crate::cycle::placement::nodes::Nodes;
 use crate::cycle::placement::snapshot::Snapshot;
-use crate::cycle::placement::topology::placed::{Place, PlacedPods};
+use crate::cycle::placement::topology::place::Place;
+use crate::cycle::placement::topology::placed::PlacedPods;
 use crate::cycle::testing::node;
+use crate::resources::Amount;
 
 #[derive(Default)]
 struct Cluster {
@@ -86,7 +89,7 @@ impl Cluster {
             Snapshot { nodes: &self.nodes, ledger: &self.ledger, placed: &self.placed, strategy: Strategy::Auto, barred: &barred };
         let group = pod.terms.spreads_by_default.then_some(&pod.group);
         let mut best = |users| {
-            let asks = Asks { id, class: &class, users, group, only: None };
+            let asks = Asks { id, class: &class, users, group, images: pod.images.as_ref(), only: None };
             self.finder.best(asks, &BTreeSet::new(), snapshot).unwrap()
         };
         let (alone, among) = (best(1), best(2));
@@ -106,6 +109,16 @@ fn prefers_pods(kind: &str, terms: &[(i32, &str, &str)]) -> Value {
     let term = |(weight, app, key): &(i32, &str, &str)| json!({ "weight": weight, "podAffinityTerm": { "topologyKey": key, "labelSelector": { "matchLabels": { "app": app } } } });
     let terms: Vec<Value> = terms.iter().map(term).collect();
     json!({ "affinity": { kind: { "preferredDuringSchedulingIgnoredDuringExecution": terms } } })
+}
+
+/// The pod needs this image in its one container.
+fn needs(image: &str, pod: PodFacts) -> PodFacts {
+    PodFacts { images: Some(Arc::new(PodImages { containers: 1, names: vec![Arc::from(image)] })), ..pod }
+}
+
+/// A gibibyte, which is enough for all points.
+fn image(name: &str) -> NodeImage {
+    NodeImage { name: Arc::from(name), size: 1 << 30 }
 }
 
 const HOST: &str = "kubernetes.io/hostname";
@@ -163,6 +176,59 @@ fn schedule_anyway_prefers_the_domain_with_the_fewest_pods() {
 }
 
 #[test]
+fn the_images_that_a_node_has_weigh_half_as_much_as_how_empty_it_is() {
+    // With the preference all is weighed; without it the node comes from the table.
+    for spec in [json!({}), prefers_nodes(&[(1, "disk", "none")])] {
+        let best = |used: usize, image_of: &str| {
+            let mut cluster = Cluster::new(&[("n1", "a"), ("n2", "a"), ("n3", "a")]).with(&vec![("y", "n2"); used]);
+            ["n2", "n3"].iter().for_each(|node| cluster.nodes.set_images(node, &[image("a:1")]));
+            // So full that it is never chosen.
+            (0..90).for_each(|at| cluster.put(&pod(&format!("z-{at}"), "z", json!({})), "n3"));
+            cluster.best(&needs(image_of, pod("p", "x", spec.clone())))
+        };
+        // Two of three nodes have it: 660 of 977 MiB above the least, or 0.675 of all points. Half of that is 33.8 pods of a hundredth of the node.
+        assert_eq!((best(33, "a:1"), best(34, "a:1")), ("n2".to_owned(), "n1".to_owned()));
+        assert_eq!(best(1, "b:1"), "n1", "no node has the image");
+    }
+}
+
+#[test]
+fn an_image_on_every_node_or_on_few_nodes_decides_nothing() {
+    let nodes: Vec<(String, &str)> = (0..50).map(|at| (format!("n{at}"), "a")).collect();
+    let nodes: Vec<(&str, &str)> = nodes.iter().map(|(name, zone)| (name.as_str(), *zone)).collect();
+    let without = Cluster::new(&nodes).best(&pod("p", "x", json!({})));
+    let with = |on: &[&str]| {
+        let mut cluster = Cluster::new(&nodes);
+        on.iter().for_each(|node| cluster.nodes.set_images(node, &[image("a:1")]));
+        cluster.best(&needs("a:1", pod("p", "x", json!({}))))
+    };
+    assert_eq!(with(&nodes.iter().map(|(name, _)| *name).collect::<Vec<_>>()), without);
+    assert_eq!(with(&[if without == "n40" { "n41" } else { "n40" }]), without, "a fiftieth of a gibibyte is too little");
+    let two: Vec<&str> = nodes.iter().map(|(name, _)| *name).filter(|name| *name != without).take(2).collect();
+    assert!(two.contains(&&*with(&two)), "two fiftieths are not");
+}
+
+#[test]
+fn where_pods_are_packed_images_decide_among_equally_full_nodes_only() {
+    for spec in [json!({}), prefers_nodes(&[(1, "disk", "none")])] {
+        let best = |busy: &[&str]| {
+            let mut cluster = Cluster::default();
+            ["n1", "n2", "n3"].iter().for_each(|name| cluster.add(node(name, &[("cpu", 100), ("x.y/gpu", 8)]), "a"));
+            let gpu = |name: &str| {
+                let plain = pod(name, "x", spec.clone());
+                PodFacts { request: plain.request.with("x.y/gpu", Amount::from_units(1)), ..plain }
+            };
+            busy.iter().enumerate().for_each(|(at, node)| cluster.put(&gpu(&format!("b-{at}")), node));
+            cluster.nodes.set_images("n3", &[image("a:1")]);
+            cluster.best(&needs("a:1", gpu("p")))
+        };
+        assert_eq!(best(&[]), "n3", "of empty nodes");
+        assert_eq!(best(&["n2"]), "n2", "the fuller one, so that whole nodes stay free");
+        assert_eq!(best(&["n2", "n3"]), "n3", "of equally full ones");
+    }
+}
+
+#[test]
 fn replicas_are_spread_over_nodes_and_then_over_zones() {
     let nodes = [("n1", "a"), ("n2", "a"), ("n3", "b"), ("n4", "b")];
     let places = |kind: &str, spec: &Value| {
@@ -207,9 +273,9 @@ fn a_replica_that_says_how_it_spreads_is_not_spread_otherwise() {
 
 #[test]
 fn more_domains_weigh_more() {
-    let exact = |domains: u32| (f64::from(domains) + 2.0).ln() * 1_000.0;
-    for domains in [0, 1, 2, 3, 10, 100, 5_000] {
-        let weight = f64::from(i32::try_from(spread_weight(usize::try_from(domains).unwrap())).unwrap());
-        assert!((weight - exact(domains)).abs() < 70.0, "{domains}: {weight} and {}", exact(domains));
+    let exact = |domains: u32| (f64::from(domains) + 2.0).ln() * 1e9;
+    for domains in (0..100).chain([1_000, 4_999, 5_000, 100_000, u32::MAX]) {
+        let weight = f64::from(u32::try_from(spread_weight(usize::try_from(domains).unwrap()) / 8).unwrap()) * 8.0;
+        assert!((weight - exact(domains)).abs() < 16.0, "{domains}: {weight} and {}", exact(domains));
     }
 }

@@ -193,7 +193,7 @@ impl<'a> Comparison<'a> {
 
     /// Returns how many more pods of the class fit on the node.
     fn pods_on(&self, class: &Class, verdict: &Verdict, node: &NodeState<'_>) -> usize {
-        let query = Query { request: &class.request, constraints: &class.constraints, verdict, barred: &BTreeSet::new() };
+        let query = Query { request: &class.request, constraints: &class.constraints, verdict, barred: &BTreeSet::new(), images: None };
         // A pod of a higher priority takes what other schedulers have nominated for theirs.
         let used = self.cache.nominated_by_others.on(&node.facts.name).map(|nominated| {
             let mut used = node.accounting.used.clone();

@@ -163,6 +163,10 @@ impl SchedulingState {
                 .iter()
                 .for_each(|place| reservation::reserve_refused_bind(&mut self.cache, key, &place.queue, &place.resources));
         }
+        // Its victims count for their gangs again, which may have further members.
+        let gangs: BTreeSet<GroupKey> =
+            nomination.victims.iter().filter_map(|uid| Some(self.cache.pods.get(uid)?.facts.group.clone())).collect();
+        gangs.into_iter().for_each(|key| self.cache.changed(Change::Group(key)));
         // Its victims are not waited for any more.
         self.requeue.preemptions.forget(key);
         self.nominations.withdraw(nomination.id);

@@ -59,11 +59,11 @@ impl<'a> Refused<'a> {
             Code::NotEnoughPodsOfTask => self.of_task(),
             Code::NotTried => "nothing: the scheduler tries it in its next cycle".to_owned(),
             Code::HostPorts => "wait for the pods with the same host port to end, ask for another port, or add nodes".to_owned(),
-            Code::PodAffinity => "the pods that the affinity requires must run first, where this pod fits beside them".to_owned(),
+            Code::PodAffinity => "the pods that the affinity requires must run first, where this pod fits beside them; a node without the label of its topology key takes none".to_owned(),
             Code::TopologySpread => {
                 "the topology domains with fewer pods need room for one more, or maxSkew be larger, or the domains be more".to_owned()
             }
-            Code::PodAntiAffinity => "wait for the pods with a conflicting anti-affinity to end, or add nodes".to_owned(),
+            Code::PodAntiAffinity => "add nodes (where the anti-affinity is by zone, in a further zone), or wait for the pods with a conflicting anti-affinity to end".to_owned(),
             Code::PodGroupNotFound => {
                 let name = self.explanation.and_then(|all| all.pod_group.as_deref()).map(|name| format!(" {name}")).unwrap_or_default();
                 format!("PodGroup{name} must be made, or its pods not name it (annotation scheduling.k8s.io/group-name)")

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::accounting::{QueueFault, Why};
-use crate::api::{GroupFacts, NodeFacts};
+use crate::api::workload::NamespaceLabels;
+use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::explain::{Code, Count, Explanation, Reason, Tally};
 use crate::plugin::nearest::nearest;
 use crate::plugin::page::first_of;
@@ -12,6 +13,7 @@ use crate::resources::{Amount, ResourceName, quantity};
 
 use super::advice::Refused;
 use super::members::Members;
+use super::other_pods;
 use super::places::{Places, most_frequent_first};
 
 /// The limit of names in a list.
@@ -27,7 +29,10 @@ pub(super) struct Known<'a> {
     pub(super) fault: Option<&'a QueueFault>,
     pub(super) levels: &'a [Level],
     pub(super) places: Option<&'a Places>,
+    /// The member that finds no node, if that is known.
+    pub(super) next: Option<&'a PodFacts>,
     pub(super) nodes: &'a [NodeFacts],
+    pub(super) namespaces: &'a [NamespaceLabels],
     /// Whether a scheduler has reported a refusal.
     pub(super) said: bool,
     /// The refusal, if it comes from our scheduler.
@@ -58,7 +63,7 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     // The victims are still on the nodes.
     let preempting = known.refused.is_some_and(|refused| refused.code == Code::WaitingForPreemption);
     match known.places.filter(|_| !preempting) {
-        Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known.nodes)),
+        Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known)),
         Some(Places::Other(_) | Places::Enough { .. }) | None => {}
     }
     if !known.said {
@@ -181,19 +186,19 @@ fn of_levels(levels: &[Level]) -> Vec<String> {
 }
 
 /// Returns the changes of nodes. Any one of them is enough.
-fn of_nodes(tally: &Tally, nodes: &[NodeFacts]) -> String {
+fn of_nodes(tally: &Tally, known: &Known<'_>) -> String {
     if tally.nodes == 0 {
         return "there must be nodes".to_owned();
     }
-    let ways: Vec<_> = most_frequent_first(tally).into_iter().map(|(reason, count)| of_reason(reason, *count, nodes)).collect();
+    let ways: Vec<_> = most_frequent_first(tally).into_iter().map(|(reason, count)| of_reason(reason, *count, known)).collect();
     ways.join("; or ")
 }
 
-fn of_reason(reason: &Reason, count: Count, nodes: &[NodeFacts]) -> String {
+fn of_reason(reason: &Reason, count: Count, known: &Known<'_>) -> String {
     match reason {
-        Reason::Lacks(name) => of_lack(name, count, nodes),
+        Reason::Lacks(name) => of_lack(name, count, known.nodes),
         Reason::Unschedulable => {
-            let names: Vec<&str> = nodes.iter().filter(|node| node.unschedulable).map(|node| &*node.name).collect();
+            let names: Vec<&str> = known.nodes.iter().filter(|node| node.unschedulable).map(|node| &*node.name).collect();
             format!("uncordon {} ({}), if the next member fits there", nodes_of(count), some(&names))
         }
         Reason::Taint(taint) => {
@@ -204,6 +209,10 @@ fn of_reason(reason: &Reason, count: Count, nodes: &[NodeFacts]) -> String {
         }
         Reason::NodeSelector => format!("give {} the labels of the pods' nodeSelector", nodes_of(count)),
         Reason::NodeAffinity => format!("make {} match the pods' required node affinity", nodes_of(count)),
+        Reason::NotNamed => {
+            "make room on the nodes that the pods' required node affinity names (metadata.name), or name further nodes there".to_owned()
+        }
+        Reason::NamesConflict => "let each term of the pods' required node affinity name one node only (metadata.name)".to_owned(),
         Reason::DeclaredFeature { feature } => format!("the kubelets of {} must declare the feature {feature}", nodes_of(count)),
         Reason::ClaimInUse => "the pod that uses the claim must end: one pod at a time may use it (ReadWriteOncePod)".to_owned(),
         Reason::VolumeLimit => format!(
@@ -226,14 +235,8 @@ fn of_reason(reason: &Reason, count: Count, nodes: &[NodeFacts]) -> String {
                 nodes_of(count)
             )
         }
-        Reason::PodAffinity { topology_key } => {
-            format!("a pod that the affinity requires must run in the domains ({topology_key}) of {}", nodes_of(count))
-        }
-        Reason::PodAntiAffinity { topology_key } => {
-            format!("wait for the pods that the pod's anti-affinity selects to leave {} ({topology_key})", nodes_of(count))
-        }
-        Reason::ExistingAntiAffinity { topology_key } => {
-            format!("wait for the pods that keep others away from {} ({topology_key})", nodes_of(count))
+        Reason::PodAffinity { .. } | Reason::PodAntiAffinity { .. } | Reason::ExistingAntiAffinity { .. } => {
+            other_pods::of_reason(reason, count, known)
         }
     }
 }
@@ -248,7 +251,7 @@ fn of_lack(name: &ResourceName, count: Count, nodes: &[NodeFacts]) -> String {
     format!("a node must have {name} {asked} free for the next member, and the most that any has is {free}")
 }
 
-fn nodes_of(count: Count) -> String {
+pub(super) fn nodes_of(count: Count) -> String {
     if count.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", count.nodes) }
 }
 

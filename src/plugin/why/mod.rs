@@ -4,7 +4,7 @@
 //!  the scheduler's refusal      the PodGroup's condition and Events
 //!  members                      are there enough, and are they schedulable?
 //!  the queue and its ancestors  is one invalid, closed or full, in which resource, by how much?
-//!  the nodes                    how many nodes fit the next member, and what do the other nodes lack?
+//!  the nodes                    how many nodes fit the next member, and what do the other nodes lack? By topology domain, where one matters
 //!        └────▶ changes: one for each obstacle
 //! ```
 //!
@@ -14,7 +14,9 @@
 
 mod advice;
 mod changes;
+mod domains;
 mod members;
+mod other_pods;
 mod places;
 mod text;
 
@@ -129,6 +131,8 @@ impl Report {
             }
             _ => None,
         };
+        let next = places.as_ref().and_then(Places::next_member);
+        let next = next.and_then(|uid| of_group.iter().flatten().copied().find(|pod| pod.uid == *uid));
         let changes = if waits {
             let known = changes::Known {
                 group: &group,
@@ -138,7 +142,9 @@ impl Report {
                 fault: fault.as_ref(),
                 levels: &levels,
                 places: places.as_ref(),
+                next,
                 nodes: nodes.as_deref().unwrap_or_default(),
+                namespaces: namespaces.as_deref().unwrap_or_default(),
                 said: condition.is_some() || code.is_some(),
                 refused: code.map(|code| Refused { code, explanation: explanation.as_ref(), own: &group.queue }),
                 shortages: &shortages,

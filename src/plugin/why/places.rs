@@ -11,12 +11,15 @@ use serde_json::{Value, json};
 
 use crate::accounting::DEFAULT_QUEUE;
 use crate::api::workload::NamespaceLabels;
-use crate::api::{GroupFacts, NodeFacts, PodFacts};
+use crate::api::{GroupFacts, NodeFacts, PodFacts, Uid};
 use crate::cycle::explain::{Count, Reason, Refusal, Tally};
+use crate::cycle::next_member::next_member;
 use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::cycle::state::SchedulingState;
 use crate::resources::{ResourceName, quantity};
+
+use super::domains::{ByDomain, domains};
 
 /// A policy for a single cycle, without preemption and timeouts.
 const POLICY: Policy = Policy { placement: Strategy::Spread, evictions: false, admission_timeout: Duration::ZERO, release: Duration::ZERO };
@@ -37,9 +40,22 @@ pub enum Places {
         placed: u32,
         /// The reasons of the nodes for the next member.
         tally: Arc<Tally>,
+        /// The next member, if it is known.
+        next: Option<Box<Next>>,
     },
     /// The obstacle is not the nodes.
     Other(String),
+}
+
+/// The member that finds no node, after those before it have found theirs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    /// Its UID.
+    pub uid: Uid,
+    /// Its name.
+    pub name: String,
+    /// Why the nodes of each topology domain refuse it. Empty where no topology key matters to it.
+    pub domains: Vec<ByDomain>,
 }
 
 /// Returns the verdict on the waiting members; `None` if no member waits. `namespaces` are read by the terms of pods that select namespaces; `barred` are the
@@ -71,9 +87,19 @@ pub(super) fn places(
     let refusal = scheduling.cache().groups().get(&group.key).and_then(|group| group.refusal.clone());
     Some(match refusal.as_deref() {
         None => Places::Enough { members },
-        Some(Refusal::Nodes { needed, placed, tally, .. }) => Places::TooFew { needed: *needed, placed: *placed, tally: Arc::clone(tally) },
+        Some(Refusal::Nodes { needed, placed, tally, .. }) => {
+            let next = next(&mut scheduling, group, pods, nodes).map(Box::new);
+            Places::TooFew { needed: *needed, placed: *placed, tally: Arc::clone(tally), next }
+        }
         Some(other) => Places::Other(other.to_string()),
     })
+}
+
+/// Returns the next member, with the nodes that refuse it by topology domain.
+fn next(scheduling: &mut SchedulingState, group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts]) -> Option<Next> {
+    let refused = next_member(scheduling, &POLICY, &group.key)?;
+    let pod = pods.iter().find(|pod| pod.uid == refused.pod)?;
+    Some(Next { uid: refused.pod.clone(), name: pod.name.to_string(), domains: domains(pod, &refused, nodes) })
 }
 
 /// Returns the reasons of a tally, the most frequent first.
@@ -84,6 +110,23 @@ pub(super) fn most_frequent_first(tally: &Tally) -> Vec<(&Reason, &Count)> {
     listed
 }
 
+/// Returns what the words of a reason leave out, in brackets: the amounts, the taint, the topology key.
+#[must_use]
+pub(super) fn addition(reason: &Reason, count: &Count) -> String {
+    // Both have the same words.
+    let words = if *reason == Reason::NodeSelector {
+        Some("nodeSelector")
+    } else {
+        Some("required node affinity").filter(|_| *reason == Reason::NodeAffinity)
+    };
+    let addition = words.map(str::to_owned).or_else(|| reason.detail().map(|(_, value)| value));
+    let amounts = lacking(reason).map(|name| {
+        let shown = |amount| quantity::format(amount, name.style());
+        format!("requested {}, most free {}", shown(count.asked), shown(count.most_free))
+    });
+    amounts.or(addition).map(|text| format!(" ({text})")).unwrap_or_default()
+}
+
 /// Returns the resource that a node lacks; `None` for any other reason.
 #[must_use]
 pub(super) fn lacking(reason: &Reason) -> Option<&ResourceName> {
@@ -91,18 +134,25 @@ pub(super) fn lacking(reason: &Reason) -> Option<&ResourceName> {
 }
 
 impl Places {
+    /// Returns the UID of the member that finds no node, if it is known.
+    #[must_use]
+    pub fn next_member(&self) -> Option<&Uid> {
+        if let Self::TooFew { next: Some(next), .. } = self { Some(&next.uid) } else { None }
+    }
+
     /// Returns the JSON for `why`.
     #[must_use]
     pub fn json(&self) -> Value {
         match self {
             Self::Enough { members } => json!({ "verdict": "enough", "members": members }),
             Self::Other(text) => json!({ "verdict": "other", "message": text }),
-            Self::TooFew { needed, placed, tally } => {
+            Self::TooFew { needed, placed, tally, next } => {
                 let reason = |(reason, count): (&Reason, &Count)| {
                     let shown = |amount| lacking(reason).map(|name| quantity::format(amount, name.style()));
                     json!({
                         "nodes": count.nodes,
                         "reason": reason.to_string(),
+                        "detail": reason.detail().map(|(_, value)| value),
                         "resource": lacking(reason).map(ResourceName::as_str),
                         "asked": shown(count.asked),
                         "mostFree": shown(count.most_free),
@@ -114,6 +164,8 @@ impl Places {
                     "placed": placed,
                     "nodes": tally.nodes,
                     "reasons": most_frequent_first(tally).into_iter().map(reason).collect::<Vec<_>>(),
+                    "next": next.as_ref().map(|next| &next.name),
+                    "byTopology": next.iter().flat_map(|next| &next.domains).map(ByDomain::json).collect::<Vec<_>>(),
                 })
             }
         }
@@ -131,10 +183,10 @@ mod tests {
         let nodes = [node("n1", &[("cpu", 4)]), node("n2", &[("cpu", 4)])];
         let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 3)])).into();
         let gang = |minimum| group("ns", "g", minimum, "no-such-queue");
-        let Some(Places::TooFew { needed: 3, placed: 2, tally }) = places(&gang(3), &pods, &nodes, &[], BTreeSet::new()) else {
+        let Some(Places::TooFew { needed: 3, placed: 2, tally, .. }) = places(&gang(3), &pods, &nodes, &[], BTreeSet::new()) else {
             panic!("not two of three")
         };
-        assert_eq!(tally.to_string(), "0/2 nodes are available: 2 Insufficient cpu (requested 3, most free 1)");
+        assert_eq!(tally.to_string(), "0/2 nodes are available: 2 Insufficient cpu; cpu: requested 3, most free 1");
         assert_eq!(places(&gang(2), &pods[..2], &nodes, &[], BTreeSet::new()), Some(Places::Enough { members: 2 }));
         // Another PodGroup that waits uses no node; a placed one does.
         pods.truncate(2);

@@ -53,7 +53,7 @@ impl Case {
     /// The plugin does not read volumes, so the nodes do not show it.
     fn of_volumes(reason: Reason) -> Self {
         let reasons = [(reason, Count { nodes: 1, ..Count::default() })].into();
-        Self::said(Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(Tally { nodes: 1, reasons }), exceeds: None })
+        Self::said(Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 1, reasons }), exceeds: None })
     }
 
     fn of_queue(name: &str, why: Fault, queues: Vec<QueueFacts>) -> Self {
@@ -78,7 +78,7 @@ impl Case {
     fn of_nodes(reason: Option<Reason>, change: impl FnOnce(&mut Self)) -> Self {
         let reasons = reason.into_iter().map(|reason| (reason, crate::cycle::explain::Count { nodes: 1, ..Default::default() })).collect();
         let tally = Tally { nodes: 1, reasons };
-        let mut case = Self::said(Refusal::Nodes { needed: 1, placed: 0, tally: Arc::new(tally), exceeds: None });
+        let mut case = Self::said(Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(tally), exceeds: None });
         change(&mut case);
         case
     }
@@ -369,4 +369,70 @@ fn a_limited_resource_is_not_called_unlimited() {
         let (case, _) = cases().remove(reason).unwrap();
         assert_eq!(case.report().page(false).render(false).contains(free), wanted, "{reason}");
     }
+}
+
+/// Returns the advice for a PodGroup of these pods, of which the nodes take too few.
+fn advice_for(pods: Vec<PodFacts>, nodes: Vec<NodeFacts>) -> String {
+    let mut case = Case::of_nodes(Some(Reason::Unschedulable), |_| {});
+    (case.pods, case.nodes) = (pods, nodes);
+    case.report().changes.join("\n")
+}
+
+fn labelled(name: &str, key: &str, value: &str) -> NodeFacts {
+    let mut node = node(name, &[("cpu", 4)]);
+    node.labels = [(key.to_owned(), value.to_owned())].into();
+    node
+}
+
+/// A member with the label `app` of its PodGroup, with a term to the pods with the value `to` of this label.
+fn with_term(name: &str, to: &str, key: &str, affinity: bool) -> PodFacts {
+    let mut member = pod("ns", name, "g", &[("cpu", 1)]);
+    member.labels.insert("app".into(), "g".into());
+    let mut terms = PodTerms::clone(&keeps_away("ns", ("app", to), key));
+    if affinity {
+        terms.affinity = std::mem::take(&mut terms.anti_affinity);
+    }
+    member.terms = Arc::new(terms);
+    member
+}
+
+#[test]
+fn replicas_that_keep_each_other_away_need_a_further_node_or_domain_and_no_pod_to_leave() {
+    for (key, wanted) in [
+        (
+            "kubernetes.io/hostname",
+            "add a node: the anti-affinity of these pods keeps them apart, so each needs a node of its own; or ask for fewer of them",
+        ),
+        (
+            "zone",
+            "add nodes in a further domain (zone): the anti-affinity of these pods keeps them apart, so each needs a domain of its own; or ask for fewer of them",
+        ),
+    ] {
+        let first = running(with_term("a", "g", key, false), "n1");
+        let advice = advice_for(vec![first, with_term("b", "g", key, false)], vec![labelled("n1", key, "x")]);
+        assert_eq!(advice, wanted);
+    }
+    // Where the term selects other pods, these may leave.
+    let mut other = running(pod("ns", "x", "other", &[]), "n1");
+    other.labels.insert("app".into(), "noisy".into());
+    let advice = advice_for(vec![other, with_term("b", "noisy", "zone", false)], vec![labelled("n1", "zone", "x")]);
+    assert_eq!(
+        advice,
+        "add nodes in a further domain (zone), or wait for the pods that the pod's anti-affinity selects to leave 1 node (zone)"
+    );
+}
+
+#[test]
+fn the_first_pod_of_an_affinity_to_itself_needs_the_label_of_the_topology_key() {
+    let bare = |name| node(name, &[("cpu", 4)]);
+    let advice = advice_for(vec![with_term("a", "g", "zone", true)], vec![bare("n1"), bare("n2")]);
+    assert_eq!(advice, "label 2 nodes with zone: a node without this label takes no pod whose required affinity is by it");
+    // An affinity to other pods needs these, where nodes have the label.
+    let advice = advice_for(vec![with_term("a", "leader", "zone", true)], vec![labelled("n1", "zone", "x"), bare("n2")]);
+    assert_eq!(advice, "a pod that the affinity requires must run in the domains (zone) of 2 nodes");
+    // Its like are in another zone already.
+    let first = running(with_term("a", "g", "zone", true), "n1");
+    let full = NodeFacts { unschedulable: true, ..labelled("n1", "zone", "x") };
+    let advice = advice_for(vec![first, with_term("b", "g", "zone", true)], vec![full, labelled("n2", "zone", "y")]);
+    assert!(advice.contains("need one domain (zone) with room for all of them"), "{advice}");
 }

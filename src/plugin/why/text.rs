@@ -99,25 +99,23 @@ impl Report {
                 page.heading(format!("Nodes: {members} of its members would find places now, were it for the nodes alone"))
             }
             Places::Other(text) => page.heading(format!("Nodes: {text}")),
-            Places::TooFew { needed, placed, tally } => {
-                let next = if *placed == 0 { "a member" } else { "the next" };
+            Places::TooFew { needed, placed, tally, next } => {
+                let name = next.as_ref().map(|next| format!(" ({})", next.name)).unwrap_or_default();
+                let which = if *placed == 0 { "a member" } else { "the next" };
                 page.heading(match (needed, tally.nodes) {
                     (_, 0) => "Nodes: there are none".to_owned(),
-                    (1, _) => format!("Nodes: none of {} takes the next member", tally.nodes),
+                    (1, _) => format!("Nodes: none of {} takes the next member{name}", tally.nodes),
                     _ => format!(
-                        "Nodes: {placed} of {needed} members that go together find a place; none of {} nodes takes {next}",
+                        "Nodes: {placed} of {needed} members that go together find a place; none of {} nodes takes {which}{name}",
                         tally.nodes
                     ),
                 });
                 let row = |(reason, count): (&Reason, &Count)| {
-                    let detail = places::lacking(reason).map(|name| {
-                        let shown = |amount| crate::resources::quantity::format(amount, name.style());
-                        format!(" (requested {}, most free {})", shown(count.asked), shown(count.most_free))
-                    });
-                    let why = Line::default().and(Tone::Bad, reason.to_string()).and(Tone::Plain, detail.unwrap_or_default());
+                    let why = Line::default().and(Tone::Bad, reason.to_string()).and(Tone::Plain, places::addition(reason, count));
                     vec![Line::new(format!("{} of {}", count.nodes, tally.nodes)), why]
                 };
                 page.table(2, places::most_frequent_first(tally).into_iter().map(row).collect());
+                next.iter().flat_map(|next| &next.domains).for_each(|domains| domains.show(page));
             }
         }
     }

@@ -36,7 +36,7 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     Workload::new("plain").make(&client).await?;
     wait_running(&client, "plain", 1, 10).await?;
     let group = wait_one_group(&client, "device", 10).await?.name_any();
-    group_says(&client, &group, "Insufficient nvidia.com/gpu (requested 1, most free 0)").await?;
+    group_says(&client, &group, "Insufficient nvidia.com/gpu; nvidia.com/gpu: requested 1, most free 0").await?;
     stays_unbound(w, "device", 1).await?;
     set_allocatable(&client, "odd", &[(GPU, "2")]).await?;
     wait_running(&client, "device", 1, 5).await?;
@@ -84,11 +84,11 @@ pub(in crate::cases) async fn pods(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     // The API server reduces larger amounts to its maximum. The sum of two such amounts exceeds the maximum; the message names the sum.
     for (name, members, asks, why) in [
-        ("nine", 1, ("memory", "9Ei"), "Insufficient memory (requested 9"),
-        ("most", 1, ("memory", "9223372036854775807"), "Insufficient memory (requested 9"),
+        ("nine", 1, ("memory", "9Ei"), "Insufficient memory; memory: requested 9"),
+        ("most", 1, ("memory", "9223372036854775807"), "Insufficient memory; memory: requested 9"),
         ("sum", 2, ("memory", "9Ei"), "spec.minResources.memory \"18446744073709551614\": too large"),
-        ("cores", 2, ("cpu", "9000000000000000"), "Insufficient cpu (requested 9"),
-        ("unicorn", 2, ("example.com/unicorn", "1"), "Insufficient example.com/unicorn (requested 1, most free 0)"),
+        ("cores", 2, ("cpu", "9000000000000000"), "Insufficient cpu; cpu: requested 9"),
+        ("unicorn", 2, ("example.com/unicorn", "1"), "Insufficient example.com/unicorn; example.com/unicorn: requested 1, most free 0"),
     ] {
         Workload::new(name).replicas(members).gang(&members.to_string()).asks(&[asks]).make(&client).await?;
         let group = wait_one_group(&client, name, 10).await?.name_any();

@@ -8,10 +8,10 @@ use crate::kit;
 
 /// Returns the names in the table, each with the outcome: whether it is refused.
 fn rows(document: &str) -> Vec<(String, bool)> {
-    let section = document.split("## Tried").nth(1).unwrap().split("\n## ").next().unwrap();
+    let section = document.split("## What was tried").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
     let mut outcomes = Vec::new();
-    for (names, end) in rows.filter(|(names, _)| *names != "tried") {
+    for (names, end) in rows.filter(|(names, _)| *names != "request") {
         let refused = end.starts_with("refused");
         assert!(refused || end.starts_with("taken"), "neither refused nor taken: {end}");
         outcomes.extend(names.split("; ").map(|name| (name.to_owned(), refused)));

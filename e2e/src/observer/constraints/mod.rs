@@ -9,11 +9,13 @@
 //!
 //! * The scheduler decides on several pods at once, and their bindings arrive in any order. Bindings within a second of each other are one batch. Members
 //!   of a batch are accepted one after another, each beside those that were accepted before it; what no order accepts is a finding.
+//! * kube-scheduler reads a `namespaceSelector` that a namespace without labels matches as every namespace. It is asked with the namespaces by name ([`namespaces`]).
 //! * Changes by *other* clients in the last moments are forgiven: one of the recent states must accept the binding. What the scheduler bound itself counts
 //!   at once.
 //!
 //! A batch that cannot be judged is counted: in a large cluster, after a watch missed versions, or with too many recent states.
 
+mod namespaces;
 mod objects;
 mod oracle;
 mod recent;
@@ -204,7 +206,7 @@ fn refusal(
         let is_there = |other: &Entry| !members.contains(other.key.as_str()) && state.pods.get(&other.key).is_some_and(|pod| is_bound(pod));
         let own = beside.iter().filter(|other| !is_there(other) && other.key != entry.key).filter_map(|other| other.now.as_ref());
         let pods: Vec<&Arc<Value>> = there.chain(own).filter(|pod| state.has_node_of(pod)).collect();
-        let asked = without_node(state.pods.get(&entry.key).unwrap_or(bound));
+        let asked = namespaces::named(without_node(state.pods.get(&entry.key).unwrap_or(bound)), &state.namespaces);
         match oracle.refuses(state, &pods, &asked, node)? {
             None => return Ok(None),
             Some(words) => _ = why.get_or_insert_with(|| format!("{node}: {words}")),

@@ -173,3 +173,35 @@ fn what_cannot_be_judged_is_counted() {
     assert!(trace.bind(&[("p", &away, "a1"), ("q", &away, "a1")]).found().is_empty());
     assert_eq!(trace.constraints.counts(), JudgedConstraints { unjudged: 2, ..JudgedConstraints::default() });
 }
+
+#[test]
+fn a_namespace_selector_selects_what_the_api_says_also_where_kube_scheduler_reads_it_as_every_namespace() {
+    let not_team = |operator: &str| {
+        let values = if operator == "NotIn" { json!(["a"]) } else { Value::Null };
+        let expression = json!({ "key": "team", "operator": operator, "values": values });
+        let mut away = away("zone");
+        away["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]["namespaceSelector"] =
+            json!({ "matchExpressions": [expression] });
+        away
+    };
+    for operator in ["NotIn", "DoesNotExist"] {
+        // The namespace of the pod that is there has the label or not.
+        for (team, findings) in [(json!({ "team": "a" }), 0), (json!({}), 1)] {
+            let mut trace = Trace::begin();
+            trace.add(Kind::Namespace, json!({ "metadata": { "name": "n", "labels": { "team": "b" } } }));
+            trace.add(Kind::Namespace, json!({ "metadata": { "name": "x", "labels": team } }));
+            let there = json!({
+                "metadata": { "name": "there", "namespace": "x", "uid": "there", "labels": { "app": "web" } }, "status": {},
+                "spec": { "schedulerName": "other", "containers": [{ "name": "c" }], "nodeName": "a1" },
+            });
+            trace.add(Kind::Pod, there).wait(60_000);
+            let found = trace.bind(&[("p", &not_team(operator), "a2")]).found();
+            assert_eq!(found.len(), findings, "{operator}: {found:?}");
+        }
+        // Where the selector selects no namespace at all, the term is about none, the pod's own included.
+        let mut trace = Trace::begin();
+        trace.add(Kind::Namespace, json!({ "metadata": { "name": "n", "labels": { "team": "a" } } }));
+        trace.pod("there", json!({ "schedulerName": "other" }), Some("a1")).wait(60_000);
+        assert_eq!(trace.bind(&[("p", &not_team(operator), "a2")]).found(), Vec::<String>::new());
+    }
+}

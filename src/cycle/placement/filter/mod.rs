@@ -7,7 +7,7 @@
 //! predicate that depends on the pods that are placed ([`Basis::Pods`]) needs more than its line: the state that it reads is a kind of state of the
 //! [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
 //!
-//! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler. Only the first refusal is counted.
+//! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler (what its PreFilter refuses comes first). Only the first refusal is counted.
 //! What reaches further than one node (affinity, anti-affinity, spread, claims for one pod), and what other pods use of attach limits, is worked out before, into the [`Verdict`] of the [`Query`].
 //!
 //! Most predicates cannot refuse most nodes: a node without taints refuses no pod for its taints. Each predicate says so itself
@@ -15,6 +15,7 @@
 
 mod declared_features;
 mod host_ports;
+mod named_nodes;
 mod node_affinity;
 mod node_group;
 mod node_selector;
@@ -38,7 +39,10 @@ use crate::resources::{Amount, Resources};
 pub(super) use node_affinity::preference;
 pub(super) use taints::avoided;
 
+use super::class::Class;
+use super::images::ImagePoints;
 use super::nodes::NodeId;
+use super::snapshot::Snapshot;
 use super::topology::verdict::Verdict;
 
 /// The requirements of a pod on a node.
@@ -52,6 +56,15 @@ pub struct Query<'a> {
     pub verdict: &'a Verdict,
     /// The node groups of other queues.
     pub barred: &'a BTreeSet<String>,
+    /// The points that nodes have for the images of the pod, which refuse nothing; none where all nodes have the same.
+    pub images: Option<&'a ImagePoints>,
+}
+
+impl<'a> Query<'a> {
+    /// The requirements of pods of the class, whatever their images are.
+    pub(super) fn of(class: &'a Class, verdict: &'a Verdict, snapshot: Snapshot<'a>) -> Self {
+        Self { request: &class.request, constraints: &class.constraints, verdict, barred: snapshot.barred, images: None }
+    }
 }
 
 /// One node, as it is at this moment.
@@ -115,7 +128,8 @@ trait Predicate: Sync {
 }
 
 /// All predicates, in the order in which they are evaluated.
-const PREDICATES: [&dyn Predicate; 13] = [
+const PREDICATES: [&dyn Predicate; 14] = [
+    &named_nodes::NamedNodes,
     &unschedulable::Unschedulable,
     &taints::Taints,
     &node_group::NodeGroup,
@@ -140,7 +154,7 @@ pub fn refusal(query: &Query<'_>, node: &NodeState<'_>) -> Option<No> {
 /// Returns why the node would not take the pod even without any placed pod; none if it would.
 #[must_use]
 pub fn lasting_refusal(constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> Option<No> {
-    let query = Query { request: &Resources::new(), constraints, verdict: &Verdict::default(), barred };
+    let query = Query { request: &Resources::new(), constraints, verdict: &Verdict::default(), barred, images: None };
     PREDICATES.iter().filter(|predicate| predicate.basis() == Basis::Objects).find_map(|predicate| predicate.refuses(&query, node))
 }
 

@@ -33,6 +33,9 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
     let requirement = NodeRequirement { key: "disk".into(), operator: "Exists".into(), values: Vec::new() };
     let term = NodeSelectorTerm { match_expressions: vec![requirement], match_fields: Vec::new() };
     let affinity = Constraints { node_affinity: Some(vec![term]), ..Constraints::default() };
+    let name = NodeRequirement { key: "metadata.name".into(), operator: "In".into(), values: vec!["other".into()] };
+    let term = NodeSelectorTerm { match_expressions: Vec::new(), match_fields: vec![name] };
+    let named = Constraints { node_affinity: Some(vec![term]), ..Constraints::default() };
     let features = Constraints { node_features: ["RestartAllContainersOnContainerExits"].into(), ..Constraints::default() };
     let nowhere = VolumeAffinity { terms: Some(Arc::from([])), migrated: None };
     let zone = VolumeZone { label: "topology.kubernetes.io/zone", present: "topology.kubernetes.io/zone", values: [Arc::from("b")].into() };
@@ -47,10 +50,10 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
             facts,
             accounting: NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used },
         };
-        for constraints in [&Constraints::default(), &selector, &affinity, &features, &mountable, &in_zone_b] {
+        for constraints in [&Constraints::default(), &selector, &affinity, &named, &features, &mountable, &in_zone_b] {
             for (verdict, barred) in [(&nothing, &none), (&zone_a, &none), (&nothing, &others)] {
                 let request = amounts(&[("cpu", 1)]);
-                let query = Query { request: &request, constraints, verdict, barred };
+                let query = Query { request: &request, constraints, verdict, barred, images: None };
                 for (at, predicate) in PREDICATES.iter().enumerate() {
                     let could = predicate.concerns_node(facts) && predicate.concerns_pod(&query);
                     let refuses = predicate.refuses(&query, &node).is_some();

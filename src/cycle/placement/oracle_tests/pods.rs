@@ -99,11 +99,18 @@ pub(super) fn pod() -> impl Strategy<Value = Value> {
 
 /// Merges the label keys of affinity terms into their selectors, as the API server does when a pod is created. Those of spread constraints stay as they
 /// are: the API server merges them too, and kube-scheduler merges them for pods that were created before it did.
-fn stored(mut pod: Value) -> Value {
+pub(super) fn stored(mut pod: Value) -> Value {
     let labels = pod["metadata"]["labels"].clone();
-    for kind in ["podAffinity", "podAntiAffinity"] {
-        let terms = pod["spec"]["affinity"][kind]["requiredDuringSchedulingIgnoredDuringExecution"].as_array_mut();
-        for term in terms.into_iter().flatten().filter(|term| !term["labelSelector"].is_null()) {
+    for (kind, required) in ["podAffinity", "podAntiAffinity"].into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
+        let terms = &mut pod["spec"]["affinity"][kind];
+        let terms = if required {
+            terms["requiredDuringSchedulingIgnoredDuringExecution"].as_array_mut().map(|all| all.iter_mut().collect())
+        } else {
+            let preferred = terms["preferredDuringSchedulingIgnoredDuringExecution"].as_array_mut();
+            preferred.map(|all| all.iter_mut().map(|one| &mut one["podAffinityTerm"]).collect())
+        };
+        let terms: Vec<&mut Value> = terms.unwrap_or_default();
+        for term in terms.into_iter().filter(|term| !term["labelSelector"].is_null()) {
             for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
                 let keys = term[field].as_array().cloned().unwrap_or_default();
                 for key in keys.iter().filter(|key| labels.get(key.as_str().unwrap()).is_some()) {

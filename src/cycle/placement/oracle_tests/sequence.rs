@@ -261,7 +261,7 @@ fn play(history: History, oracle: &RefCell<Oracle>, judged: &Judged) -> Result<(
             let mut wrong = None;
             cluster.carry_out(&plan, |cluster, pod, bind| {
                 let question = cluster.question(pod);
-                let refused = oracle.borrow_mut().ask(&question).remove(0).remove(&*bind.node);
+                let refused = oracle.borrow_mut().ask(&question).remove(0).answer.remove(&*bind.node);
                 more(&judged.bindings, 1);
                 wrong = wrong.take().or_else(|| refused.map(|said| format!("{} on {}: {said:?} in {question}", bind.name, bind.node)));
             });
@@ -282,7 +282,7 @@ fn play(history: History, oracle: &RefCell<Oracle>, judged: &Judged) -> Result<(
         // A few of them in each step, in turn.
         for pod in cluster.refused_everywhere().skip(number % 3).step_by(3) {
             let question = cluster.question(pod);
-            let refused = oracle.borrow_mut().ask(&question).remove(0);
+            let refused = oracle.borrow_mut().ask(&question).remove(0).answer;
             more(&judged.refusals, 1);
             let taken = cluster.nodes.keys().find(|name| !refused.contains_key(*name));
             prop_assert!(taken.is_none(), "{pod} is parked, and {taken:?} takes it: {refused:?} after {shown} in {question}");

@@ -109,7 +109,7 @@ pub(super) fn node_affinity() -> impl Strategy<Value = Value> {
     let field = (0..4_u8, any::<bool>()).prop_map(
         |(node, is_in)| json!({ "key": "metadata.name", "operator": if is_in { "In" } else { "NotIn" }, "values": [format!("n{node}")] }),
     );
-    let term = (prop::collection::vec(requirement, 0..3), prop::collection::vec(field, 0..2))
+    let term = (prop::collection::vec(requirement, 0..3), prop::collection::vec(field, 0..3))
         .prop_map(|(expressions, fields)| json!({ "matchExpressions": expressions, "matchFields": fields }));
     prop_oneof![
         3 => Just(Value::Null),

@@ -187,10 +187,10 @@ fn property_kube_scheduler_and_our_predicates_say_the_same_of_volumes() {
         for ((theirs, ours), pod) in theirs.iter().zip(&ours).zip(question["pending"].as_array().unwrap()) {
             for node in question["nodes"].as_array().unwrap() {
                 let name = node["metadata"]["name"].as_str().unwrap();
-                let by = match (ours.answer.get(name), theirs.get(name)) {
+                let by = match (ours.answer.get(name), theirs.answer.get(name)) {
                     (None, None) => "takes",
                     (Some(ours), Some(theirs)) if ours[0] == CLAIM && theirs[0].starts_with("Volume") => CLAIM,
-                    (Some(ours), Some(theirs)) if ours[0] != CLAIM && agree(ours, theirs, pod) => &*ours[0],
+                    (Some(ours), Some(theirs)) if ours[0] != CLAIM && agree(ours, theirs) => &*ours[0],
                     (ours, theirs) => {
                         prop_assert!(false, "{name}: ours {ours:?}, theirs {theirs:?} for {pod} in {question}");
                         continue;

@@ -56,8 +56,8 @@ fn in_one_domain(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Place
     let others = attempt.pods.iter().filter(|pod| pod.class != Some(id)).count();
     let wanted = usize::try_from(attempt.needed).unwrap_or(usize::MAX).saturating_sub(others).max(1);
     let snapshot = placer.trial.snapshot(placer.strategy, &placer.barred);
-    let domains = placer.finder.domains_for(id, classes.get(id)?, wanted, snapshot);
-    for only in domains.into_iter().take(MOST_DOMAINS) {
+    let domains = placer.finder.domains_for(id, classes.get(id)?, wanted, MOST_DOMAINS, snapshot);
+    for only in domains {
         if placer.is_spent() {
             break;
         }

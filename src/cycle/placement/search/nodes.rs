@@ -53,7 +53,7 @@ pub(super) fn spots(placer: &mut Placer<'_>, kinds: &[Kind<'_>], members: usize)
     for kind in kinds {
         let verdict = placer.finder.verdict(&kind.class.terms.lasting(), &Counting::new(), snapshot);
         let (request, constraints) = (&kind.class.request, &kind.class.constraints);
-        let query = Query { request, constraints, verdict: &verdict, barred: snapshot.barred };
+        let query = Query { request, constraints, verdict: &verdict, barred: snapshot.barred, images: None };
         let mut room = 0_usize;
         let taken = snapshot.nodes.ids().map(|id| {
             let node = snapshot.node(id).filter(|node| pods_now(request, node.accounting) > 0 && refusal(&query, node).is_none());

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::api::pod_terms::{HostPort, PodSelector, PodTerms};
+use crate::api::pod_terms::{PodSelector, PodTerms};
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::placement::nodes::NodeId;
@@ -16,8 +16,12 @@ use crate::cycle::placement::volumes::Volumes;
 use crate::resources::ResourceName;
 
 use super::on_nodes::{Count, OnNodes};
+use super::place::Place;
+use super::ports::TakenPorts;
 use super::selection::{LabelSetId, PodLabels, Selection, SelectorId};
 use super::terms::Terms;
+
+mod read;
 
 /// A selector and a topology key: what a term of required anti-affinity keeps away, and in which domains.
 pub type TermId = (SelectorId, Arc<str>);
@@ -34,8 +38,7 @@ pub struct PlacedPods {
     of_selectors: BTreeMap<SelectorId, OnNodes>,
     /// By term of anti-affinity.
     terms: Terms<Arc<str>>,
-    /// By port and protocol: where it is taken.
-    ports: BTreeMap<(u16, Arc<str>), ByAddress>,
+    ports: TakenPorts,
     /// By term of a preference of pods.
     wishes: Terms<(Arc<str>, i32)>,
     /// The pods of each PodGroup on each node, of PodGroups that are spread by default.
@@ -52,9 +55,6 @@ pub struct PlacedPods {
 
 /// The most kinds of devices that are told from those that no pod requests.
 const MOST_DEVICES: usize = 256;
-
-/// The nodes on which an address is taken; none is all addresses of the node.
-type ByAddress = BTreeMap<Option<Arc<str>>, OnNodes>;
 
 /// A selector, a topology key and a weight: the pods that a pod would have in its domain, or not have there (negative).
 pub type WishId = (SelectorId, (Arc<str>, i32));
@@ -74,29 +74,6 @@ struct Pod {
     group: Option<GroupKey>,
     leaving: bool,
     place: Option<Place>,
-}
-
-/// Where a pod counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The node.
-    pub node: Arc<str>,
-    /// Whether the pod is not there yet, and the node is nominated for it.
-    pub is_nominated: bool,
-}
-
-impl Place {
-    /// The place of a pod that is on its node, or is being bound to it.
-    #[must_use]
-    pub fn on(node: &str) -> Self {
-        Self { node: Arc::from(node), is_nominated: false }
-    }
-
-    /// The place of a pod for which the node is nominated.
-    #[must_use]
-    pub fn nominated(node: &str) -> Self {
-        Self { node: Arc::from(node), is_nominated: true }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -127,9 +104,21 @@ impl PlacedPods {
         let place = self.take(uid);
         self.unlearn(uid);
         let set = self.selection.join_set(PodLabels { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() });
+        let terms = self.join_terms(&pod.terms);
+        let wishes = self.join_wishes(&pod.terms);
+        let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
+        let known = Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, place: None };
+        self.volumes.join(uid, &known.facts);
+        self.pods.insert(uid.clone(), known);
+        place.into_iter().for_each(|place| self.put(uid, place));
+        true
+    }
+
+    /// Adds a user of each of the pod's terms of anti-affinity.
+    fn join_terms(&mut self, facts: &PodTerms) -> Vec<TermId> {
         let mut terms: Vec<TermId> = Vec::new();
-        for term in &pod.terms.anti_affinity {
-            let id = self.join_selector(std::slice::from_ref(&term.pods), &pod.terms.namespace);
+        for term in &facts.anti_affinity {
+            let id = self.join_selector(std::slice::from_ref(&term.pods), &facts.namespace);
             terms.push((id, Arc::clone(&term.topology_key)));
         }
         for term in &terms {
@@ -137,11 +126,16 @@ impl PlacedPods {
                 self.note_changed(term.0, false);
             }
         }
-        let required = pod.terms.affinity.iter().map(|term| (REQUIRED, term));
-        let preferred = pod.terms.preferences.iter().flat_map(|all| &all.others).map(|(weight, term)| (*weight, term));
+        terms
+    }
+
+    /// Adds a user of each of the pod's preferences about other pods, and of its required affinity.
+    fn join_wishes(&mut self, facts: &PodTerms) -> Vec<WishId> {
+        let required = facts.affinity.iter().map(|term| (REQUIRED, term));
+        let preferred = facts.preferences.iter().flat_map(|all| &all.others).map(|(weight, term)| (*weight, term));
         let mut wishes: Vec<WishId> = Vec::new();
         for (weight, term) in required.chain(preferred) {
-            let id = self.join_selector(std::slice::from_ref(&term.pods), &pod.terms.namespace);
+            let id = self.join_selector(std::slice::from_ref(&term.pods), &facts.namespace);
             wishes.push((id, (Arc::clone(&term.topology_key), weight)));
         }
         for wish in &wishes {
@@ -149,12 +143,7 @@ impl PlacedPods {
                 self.note_changed(wish.0, false);
             }
         }
-        let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
-        let known = Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, place: None };
-        self.volumes.join(uid, &known.facts);
-        self.pods.insert(uid.clone(), known);
-        place.into_iter().for_each(|place| self.put(uid, place));
-        true
+        wishes
     }
 
     /// The pod is gone.
@@ -290,8 +279,9 @@ impl PlacedPods {
     pub fn has_no_room_for(&self, terms: &PodTerms) -> bool {
         let affinity: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
         let others = terms.anti_affinity.iter().map(|term| &term.pods).chain(terms.spread.iter().map(|constraint| &constraint.pods));
-        let full = |all: &[PodSelector]| !self.selection.has_room_for(all, &terms.namespace);
-        (!affinity.is_empty() && full(&affinity)) || others.map(std::slice::from_ref).any(full)
+        let affinity = (!affinity.is_empty()).then_some(affinity.as_slice());
+        let all: Vec<&[PodSelector]> = affinity.into_iter().chain(others.map(std::slice::from_ref)).collect();
+        !all.is_empty() && !self.selection.has_room_for(&all, &terms.namespace)
     }
 
     /// Adds a user of a selector that is in use.
@@ -325,116 +315,12 @@ impl PlacedPods {
                 self.groups.remove(group);
             }
         }
-        for port in &pod.facts.host_ports {
-            let key = (port.port, Arc::clone(&port.protocol));
-            let addresses = self.ports.entry(key.clone()).or_default();
-            let taken = addresses.entry(port.address.clone()).or_default();
-            taken.add(node, count, more);
-            if taken.is_empty() {
-                addresses.remove(&port.address);
-            }
-            if addresses.is_empty() {
-                self.ports.remove(&key);
-            }
-        }
+        pod.facts.host_ports.iter().for_each(|port| self.ports.count(port, node, count, more));
     }
 
     /// Takes the label sets that other terms keep away than before, and whether that may be fewer.
     pub fn take_changed(&mut self) -> BTreeMap<LabelSetId, bool> {
         std::mem::take(&mut self.changed)
-    }
-
-    /// Returns the kinds of devices that any pod has requested. None is ever removed, so a longer set is another set.
-    #[must_use]
-    pub const fn requested_devices(&self) -> &BTreeSet<ResourceName> {
-        &self.devices
-    }
-
-    /// Returns the label set of a known pod.
-    #[must_use]
-    pub fn set_of(&self, uid: &Uid) -> Option<LabelSetId> {
-        self.pods.get(uid).map(|pod| pod.set)
-    }
-
-    /// Returns where a known pod counts; none where it has no node.
-    #[must_use]
-    pub fn place_of(&self, uid: &Uid) -> Option<&Place> {
-        self.pods.get(uid)?.place.as_ref()
-    }
-
-    /// Returns the selectors that the pod is of interest to: those that match it, and those of its anti-affinity.
-    #[must_use]
-    pub fn interested(&self, uid: &Uid) -> Vec<SelectorId> {
-        let Some(pod) = self.pods.get(uid) else { return Vec::new() };
-        self.selection.selectors_of(pod.set).chain(pod.terms.iter().map(|term| term.0)).collect()
-    }
-
-    /// Returns the nodes where a pod has this port: at the same address, or either at all addresses.
-    pub fn with_port(&self, port: &HostPort) -> impl Iterator<Item = NodeId> + '_ {
-        let address = port.address.clone();
-        let conflicts = move |other: &Option<Arc<str>>| address.is_none() || other.is_none() || *other == address;
-        let addresses = self.ports.get(&(port.port, Arc::clone(&port.protocol))).into_iter().flatten();
-        addresses.filter(move |(other, _)| conflicts(other)).flat_map(|(_, taken)| taken.iter()).map(|(node, _)| node)
-    }
-
-    /// Returns whether the pod has terms, or uses volumes, that keep other pods away.
-    #[must_use]
-    pub fn keeps_others_away(&self, uid: &Uid) -> bool {
-        self.pods.get(uid).is_some_and(|pod| !pod.terms.is_empty() || self.volumes.may_keep_away(&pod.facts))
-    }
-
-    /// Returns the storage objects, and what the pods use of them.
-    #[must_use]
-    pub const fn volumes(&self) -> &Volumes {
-        &self.volumes
-    }
-
-    /// Returns the same, to record what changed of the objects.
-    pub const fn volumes_mut(&mut self) -> &mut Volumes {
-        &mut self.volumes
-    }
-
-    /// Returns the known pods that cannot use a claim because this pod may use it; the pod itself is among them.
-    #[must_use]
-    pub fn rivals(&self, uid: &Uid) -> BTreeSet<Uid> {
-        self.pods.get(uid).filter(|pod| !pod.facts.claims.is_empty()).map(|pod| self.volumes.rivals(&pod.facts)).unwrap_or_default()
-    }
-
-    /// Returns whether the selector matches the label set.
-    #[must_use]
-    pub fn matches(&self, selector: SelectorId, set: LabelSetId) -> bool {
-        self.selection.matches(selector, set)
-    }
-
-    /// Returns the terms of anti-affinity, of any pod wherever it is, that keep away pods with this label set; in order.
-    pub fn terms_against(&self, set: LabelSetId) -> impl Iterator<Item = TermId> + '_ {
-        self.selection.selectors_of(set).flat_map(|selector| self.terms.of(selector))
-    }
-
-    /// Returns the preferences, of any pod wherever it is, about pods with this label set, and the required affinity that selects them; in order.
-    pub fn wishes_for(&self, set: LabelSetId) -> impl Iterator<Item = WishId> + '_ {
-        self.selection.selectors_of(set).flat_map(|selector| self.wishes.of(selector))
-    }
-
-    /// Returns the number of pods on each node that have this preference.
-    pub fn wishing(&self, wish: &WishId) -> impl Iterator<Item = (NodeId, Count)> + '_ {
-        self.wishes.owners(wish)
-    }
-
-    /// Returns the pods of the PodGroup on each node, if they are spread by default; none where none is on a node.
-    #[must_use]
-    pub fn of_group(&self, group: &GroupKey) -> Option<&OnNodes> {
-        self.groups.get(group)
-    }
-
-    /// Returns the pods on each node that the selector matches.
-    pub fn matched(&self, selector: SelectorId) -> impl Iterator<Item = (NodeId, Count)> + '_ {
-        self.of_selectors.get(&selector).into_iter().flat_map(OnNodes::iter)
-    }
-
-    /// Returns the nodes with pods that have this term of anti-affinity.
-    pub fn owners(&self, term: &TermId) -> impl Iterator<Item = NodeId> + '_ {
-        self.terms.owners(term).map(|(node, _)| node)
     }
 
     /// Returns whether nothing is remembered but the labels of namespaces.

@@ -146,7 +146,7 @@ impl Selection {
             self.hold_selector(id);
             return Some((id, false));
         }
-        let found_by = self.found_by(all);
+        let found_by = self.found_by(all, &BTreeMap::new());
         self.has_room(&found_by, owner).then(|| self.insert_selector(all, owner, found_by))
     }
 
@@ -163,20 +163,39 @@ impl Selection {
         self.insert_selector(&all, &Arc::from(""), vec![FoundBy::Reach])
     }
 
-    /// Returns whether the selector is in use or there is room for it.
-    pub(super) fn has_room_for(&self, all: &[PodSelector], owner: &Arc<str>) -> bool {
-        self.selector_ids.contains_key(all) || self.has_room(&self.found_by(all), owner)
+    /// Returns whether there is room for those of the selectors of one pod that are not in use.
+    pub(super) fn has_room_for(&self, selectors: &[&[PodSelector]], owner: &Arc<str>) -> bool {
+        let mut more: BTreeMap<FoundBy, usize> = BTreeMap::new();
+        let new: BTreeSet<&[PodSelector]> = selectors.iter().copied().filter(|all| !self.selector_ids.contains_key(*all)).collect();
+        for all in new {
+            let found_by = self.found_by(all, &more);
+            if !self.has_room_beside(&more, &found_by, owner) {
+                return false;
+            }
+            for way in found_by {
+                let load = more.entry(way).or_default();
+                *load = load.saturating_add(1);
+            }
+        }
+        true
     }
 
     fn has_room(&self, found_by: &[FoundBy], owner: &Arc<str>) -> bool {
-        found_by.iter().all(|way| self.load.get(&(Arc::clone(owner), way.clone())).is_none_or(|load| *load < MOST_ALIKE))
+        self.has_room_beside(&BTreeMap::new(), found_by, owner)
     }
 
-    /// Returns the ways that are shared with the fewest other selectors.
-    fn found_by(&self, all: &[PodSelector]) -> Vec<FoundBy> {
+    /// Returns whether there is room beside `more` selectors of the owner.
+    fn has_room_beside(&self, more: &BTreeMap<FoundBy, usize>, found_by: &[FoundBy], owner: &Arc<str>) -> bool {
+        let load = |way: &FoundBy| self.load.get(&(Arc::clone(owner), way.clone())).copied().unwrap_or(0);
+        found_by.iter().all(|way| load(way).saturating_add(more.get(way).copied().unwrap_or(0)) < MOST_ALIKE)
+    }
+
+    /// Returns the ways that are shared with the fewest other selectors, those in use and `more`.
+    fn found_by(&self, all: &[PodSelector], more: &BTreeMap<FoundBy, usize>) -> Vec<FoundBy> {
         let shared = |key: &str, values: &BTreeSet<String>| {
-            let with = self.selectors_for.get(key);
-            values.iter().filter_map(|value| with?.get(value)).map(BTreeSet::len).fold(0, usize::saturating_add)
+            let in_use = |value: &String| self.selectors_for.get(key).and_then(|with| with.get(value)).map_or(0, BTreeSet::len);
+            let new = |value: &String| more.get(&FoundBy::Label(key.to_owned(), value.clone())).copied().unwrap_or(0);
+            values.iter().map(|value| in_use(value).saturating_add(new(value))).fold(0, usize::saturating_add)
         };
         let listed = all.iter().flat_map(|one| one.labels.listed()).filter(|(_, values)| values.len() <= MOST_VALUES);
         let best = listed.min_by_key(|(key, values)| (shared(key, values), values.len()));

@@ -35,7 +35,7 @@ fn a_namespace_may_have_so_many_selectors_without_a_value_and_no_more() {
     let (mut selection, owner) = (Selection::default(), Arc::from("a"));
     let broad = |number: usize| [in_namespace("a", &[is_not("index", &number.to_string())])];
     let joined: Vec<SelectorId> = (0..MOST_ALIKE).map(|number| selection.join_selector(&broad(number), &owner).unwrap().0).collect();
-    assert!(selection.join_selector(&broad(MOST_ALIKE), &owner).is_none() && !selection.has_room_for(&broad(MOST_ALIKE), &owner));
+    assert!(selection.join_selector(&broad(MOST_ALIKE), &owner).is_none() && !selection.has_room_for(&[&broad(MOST_ALIKE)], &owner));
     assert!(selection.join_selector(&broad(7), &owner).is_some(), "it is in use");
     assert!(selection.join_selector(&broad(MOST_ALIKE), &Arc::from("b")).is_some(), "another namespace's pods have their own number");
     assert!(selection.join_selector(&[in_namespace("a", &[is("app", "x")])], &owner).is_some(), "it is found by its value");
@@ -53,6 +53,23 @@ fn selectors_are_found_by_the_label_that_the_fewest_others_have() {
     let (id, _) = selection.join_selector(&of_app(5), &owner).unwrap();
     let set = selection.join_set(pod("a", &[("component", "worker"), ("name", "5")]));
     assert_eq!(selection.selectors_of(set).collect::<Vec<_>>(), [id]);
+}
+
+#[test]
+fn the_selectors_of_one_pod_count_together() {
+    let (mut selection, owner) = (Selection::default(), Arc::from("a"));
+    let broad: Vec<[PodSelector; 1]> =
+        (0..=MOST_ALIKE).map(|number| [in_namespace("a", &[is_not("index", &number.to_string())])]).collect();
+    let all: Vec<&[PodSelector]> = broad.iter().map(<[PodSelector; 1]>::as_slice).collect();
+    assert!(selection.has_room_for(&all[1..], &owner) && !selection.has_room_for(&all, &owner));
+    // One that is in use, or that comes twice, takes no room.
+    selection.join_selector(all[0], &owner).unwrap();
+    assert!(selection.has_room_for(&all[..MOST_ALIKE], &owner) && !selection.has_room_for(&all, &owner));
+    assert!(selection.has_room_for(&[all[1]; 2 * MOST_ALIKE], &owner));
+    // Of two labels that one is taken that the fewest others have, of those of the pod as well.
+    let of_app: Vec<[PodSelector; 1]> =
+        (0..2 * MOST_ALIKE).map(|number| [in_namespace("a", &[is("component", "worker"), is("name", &number.to_string())])]).collect();
+    assert!(selection.has_room_for(&of_app.iter().map(<[PodSelector; 1]>::as_slice).collect::<Vec<_>>(), &owner));
 }
 
 #[test]

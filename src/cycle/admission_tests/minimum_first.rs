@@ -1,0 +1,94 @@
+//! How do members beyond the minimum leave room for what other PodGroups have reserved?
+
+use super::{at, cpus, elastic, reserved};
+use crate::api::Uid;
+use crate::cycle::cache::Phase;
+use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::{POLICY, node, pod, running};
+use crate::cycle::tests::{bound, empty_state, gang, message, phase};
+use crate::cycle::*;
+
+fn placed(state: &SchedulingState, name: &str) -> u32 {
+    state.cache().groups()[&GroupKey::new("ns", name)].counts.placed
+}
+
+/// Four nodes of 4 cpu without any capability, and three elastic PodGroups: two with 16 members each, and one that is admitted before its pods exist.
+fn three_elastic() -> SchedulingState {
+    let mut state = empty_state();
+    (1..=4).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    ["a", "b", "c"].into_iter().for_each(|name| elastic(&mut state, name, 0));
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "root"), cpus(6));
+    ["a", "b"].into_iter().for_each(|name| elastic(&mut state, name, 16));
+    assert_eq!(at(&mut state, 1).binds.len(), 14);
+    state
+}
+
+#[test]
+fn a7_further_members_leave_room_for_the_minimum_of_an_admitted_podgroup_without_pods() {
+    let mut state = three_elastic();
+    let waits = "queue \"root\": the room that is left is reserved for the minimum of other PodGroups: cpu requested 1, used 14, reserved 2, available to queues in the cluster 16";
+    assert_eq!(["a", "b"].map(|name| message(&state, name)), [waits, waits]);
+    elastic(&mut state, "c", 16);
+    assert_eq!(bound(&at(&mut state, 2)).iter().map(|(pod, _)| *pod).collect::<Vec<_>>(), ["c-00", "c-01"]);
+}
+
+#[test]
+fn a7_what_is_reserved_in_vain_holds_further_members_back_once_and_no_longer_than_the_first_admission() {
+    let mut state = three_elastic();
+    assert!(at(&mut state, 2).binds.is_empty());
+    assert_eq!(state.next_attempt(), Some(Duration::from_secs(30)));
+    let binds = at(&mut state, 30).binds.len() + at(&mut state, 30).binds.len();
+    assert_eq!((binds, phase(&state, "c")), (2, Phase::Pending));
+    // It is admitted again after its back-off, and the others get what becomes free all the same.
+    assert!(at(&mut state, 60).binds.is_empty());
+    assert_eq!((phase(&state, "c"), reserved(&state, "root")), (Phase::Inqueue, cpus(2)));
+    state.delete_pod(&Uid::from("ns/a-02"));
+    assert_eq!(at(&mut state, 61).binds.len(), 1);
+    // A PodGroup that had its nodes begins anew.
+    elastic(&mut state, "c", 2);
+    ["a-03", "a-04"].into_iter().for_each(|name| state.delete_pod(&Uid::from(format!("ns/{name}").as_str())));
+    let _others = at(&mut state, 62);
+    ["c-00", "c-01"].into_iter().for_each(|name| state.delete_pod(&Uid::from(format!("ns/{name}").as_str())));
+    assert!(at(&mut state, 63).binds.is_empty(), "what it has lost is reserved for it again");
+}
+
+#[test]
+fn a7_what_is_reserved_without_an_admission_timeout_holds_further_members_back_for_a_time_all_the_same() {
+    let forever = Policy { admission_timeout: Duration::ZERO, ..POLICY };
+    let run_at = |state: &mut SchedulingState, seconds| run(state, &forever, Duration::from_secs(seconds)).binds.len();
+    let mut state = empty_state();
+    (1..=4).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    elastic(&mut state, "c", 0);
+    assert_eq!(run_at(&mut state, 0), 0);
+    elastic(&mut state, "a", 16);
+    assert_eq!(run_at(&mut state, 1), 14);
+    assert_eq!((run_at(&mut state, 29), state.next_attempt()), (0, Some(Duration::from_secs(30))));
+    assert_eq!(run_at(&mut state, 30) + run_at(&mut state, 30), 2);
+    assert_eq!((phase(&state, "c"), reserved(&state, "root")), (Phase::Inqueue, cpus(2)), "its reservation has no end");
+}
+
+#[test]
+fn a7_podgroups_that_are_seen_together_have_their_minimum_before_one_has_more() {
+    let mut state = empty_state();
+    (1..=4).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    ["a", "b", "c"].into_iter().for_each(|name| elastic(&mut state, name, 16));
+    assert_eq!(at(&mut state, 0).binds.len(), 16);
+    assert_eq!(["a", "b", "c"].map(|name| placed(&state, name)), [12, 2, 2]);
+}
+
+#[test]
+fn a7_a_partially_bound_gang_that_no_node_can_finish_holds_further_members_back_as_long_as_one_admission() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 4)]));
+    gang(&mut state, "torn", 2, "default", 2, &[("cpu", 1), ("nvidia.com/gpu", 1)]);
+    state.apply_pod(running(pod("ns", "torn-0", "torn", &[("cpu", 1), ("nvidia.com/gpu", 1)]), "n"));
+    let _plan = at(&mut state, 0);
+    assert_eq!(reserved(&state, "root"), cpus(1));
+    elastic(&mut state, "a", 4);
+    assert_eq!(at(&mut state, 1).binds.len(), 2);
+    assert!(at(&mut state, 2).binds.is_empty());
+    assert_eq!(state.next_attempt(), Some(Duration::from_secs(30)));
+    let binds = at(&mut state, 30).binds.len() + at(&mut state, 30).binds.len();
+    assert_eq!((binds, reserved(&state, "root")), (1, cpus(1)), "it keeps what it needs to be finished in its queue");
+}

@@ -1,0 +1,170 @@
+//! What does an admitted PodGroup reserve, and which PodGroups does its queue then refuse?
+
+use super::{at, cpus, reserved, team};
+use crate::api::{GroupFacts, QueueFacts, Uid};
+use crate::cycle::cache::Phase;
+use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::{amounts, group, limits, node, pod, queue, running};
+use crate::cycle::tests::{bound, empty_state, gang, message, phase};
+use crate::cycle::*;
+
+#[test]
+fn a2_a_podgroup_without_nodes_reserves_its_minimum_in_its_queue_and_all_above() {
+    let mut state = team();
+    gang(&mut state, "big", 1, "a", 1, &[("cpu", 6)]);
+    gang(&mut state, "small", 3, "b", 3, &[("cpu", 1)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(["a", "b", "team", "root"].map(|queue| reserved(&state, queue)), [6, 0, 6, 6].map(cpus));
+    assert_eq!((phase(&state, "big"), phase(&state, "small")), (Phase::Inqueue, Phase::Pending));
+    assert_eq!(message(&state, "small"), "queue \"team\" is over its quota: cpu requested 3, used 0, reserved 6, capability 8");
+    gang(&mut state, "smaller", 2, "b", 2, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut state, 1)).len(), 2, "beside what is reserved there is room for two");
+}
+
+#[test]
+fn a4_a_gang_is_placed_into_its_own_reservation_and_nothing_counts_twice() {
+    let mut state = team();
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 2, "a") });
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!((reserved(&state, "team"), phase(&state, "g")), (cpus(8), Phase::Inqueue));
+    for index in 0..2 {
+        state.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 3)]));
+    }
+    gang(&mut state, "other", 1, "b", 1, &[("cpu", 2)]);
+    assert_eq!(bound(&at(&mut state, 1)).len(), 3, "what it asked for beyond its members is free once it has its places");
+    assert_eq!(reserved(&state, "team"), cpus(0));
+}
+
+#[test]
+fn a4_an_earlier_refused_podgroup_gets_what_a_placed_gang_did_not_use() {
+    let mut state = empty_state();
+    state.apply_queue(queue("team", None, &[("cpu", 10)]));
+    state.apply_queue(QueueFacts { priority: 1, ..queue("first", Some("team"), &[]) });
+    state.apply_queue(queue("then", Some("team"), &[]));
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 1, "then") });
+    state.apply_pod(pod("ns", "g-0", "g", &[("cpu", 4)]));
+    gang(&mut state, "s", 1, "first", 1, &[("cpu", 4)]);
+    state.delete_group(&GroupKey::new("ns", "s"));
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(8));
+    state.apply_group(group("ns", "s", 1, "first"));
+    state.apply_node(node("n", &[("cpu", 10)]));
+    assert_eq!(bound(&at(&mut state, 1)), [("g-0", "n")]);
+    assert_eq!(bound(&at(&mut state, 1)), [("s-0", "n")]);
+}
+
+#[test]
+fn a4_another_scheduler_binds_a_member_and_the_reservation_shrinks_by_it() {
+    let mut state = team();
+    gang(&mut state, "g", 2, "a", 2, &[("cpu", 4)]);
+    state.delete_node("n2");
+    state.delete_node("n3");
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(8));
+    state.apply_pod(running(pod("ns", "g-0", "g", &[("cpu", 4)]), "n1"));
+    assert_eq!(reserved(&state, "team"), cpus(4));
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(4));
+    assert!(at(&mut state, 1_000).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(4), "a gang of which a part runs keeps what it needs to be finished");
+    state.apply_node(node("n2", &[("cpu", 4)]));
+    assert_eq!(bound(&at(&mut state, 1_001)), [("g-1", "n2")]);
+    assert_eq!(reserved(&state, "team"), cpus(0));
+}
+
+#[test]
+fn a4_the_charge_of_a_refused_bind_stays_reserved_for_its_gang() {
+    let mut state = team();
+    gang(&mut state, "g", 2, "a", 2, &[("cpu", 4)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 2);
+    gang(&mut state, "late", 1, "b", 1, &[("cpu", 1)]);
+    state.confirm(&Uid::from("ns/g-0"));
+    state.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
+    assert_eq!(reserved(&state, "team"), cpus(4));
+    assert!(at(&mut state, 1).binds.is_empty(), "no PodGroup takes what the gang is about to use");
+    assert!(message(&state, "late").contains("queue \"team\" is over its quota"));
+    assert_eq!(bound(&at(&mut state, 9)).len(), 1);
+    assert_eq!(reserved(&state, "team"), cpus(0));
+}
+
+#[test]
+fn q6_beside_a_borrower_a_queue_within_its_share_is_admitted_and_no_queue_borrows_more() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 10)]));
+    state.apply_queue(queue("team", None, &[("cpu", 10)]));
+    for name in ["a", "b"] {
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, Some("team"), &[]) });
+    }
+    gang(&mut state, "borrows", 1, "a", 11, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 10);
+    gang(&mut state, "owed", 5, "b", 5, &[("cpu", 1)]);
+    gang(&mut state, "greedy", 6, "b", 6, &[("cpu", 1)]);
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert_eq!((phase(&state, "owed"), reserved(&state, "b")), (Phase::Inqueue, cpus(5)));
+    assert_eq!(phase(&state, "greedy"), Phase::Pending, "more than its share is not owed to it");
+    state.delete_pod(&Uid::from("ns/borrows-0"));
+    assert!(at(&mut state, 2).binds.is_empty(), "what the borrower gives back it does not get again");
+    for index in 1..5 {
+        state.delete_pod(&Uid::from(format!("ns/borrows-{index}").as_str()));
+    }
+    assert_eq!(bound(&at(&mut state, 3)).len(), 5);
+    assert_eq!(phase(&state, "owed"), Phase::Running);
+}
+
+#[test]
+fn a_gang_that_requests_more_than_all_nodes_offer_says_so() {
+    let mut state = empty_state();
+    (1..=3).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 8)])));
+    gang(&mut state, "huge", 4, "default", 4, &[("cpu", 7)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    let says = "3 of 4 members find a place; for huge-3: 0/3 nodes are available: 3 Insufficient cpu; cpu: requested 7, most free 1; the gang requests cpu 28 together, and all nodes offer 24";
+    assert_eq!(message(&state, "huge"), says);
+    state.apply_node(node("n4", &[("cpu", 8)]));
+    assert_eq!(at(&mut state, 1).binds.len(), 4);
+}
+
+#[test]
+fn a4_what_a_gang_reserved_beyond_its_members_is_free_when_another_scheduler_has_bound_them() {
+    let mut state = team();
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 2, "a") });
+    gang(&mut state, "other", 1, "b", 1, &[("cpu", 2)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "team"), cpus(8));
+    for (name, on) in [("g-0", "n1"), ("g-1", "n2")] {
+        state.apply_pod(running(pod("ns", name, "g", &[("cpu", 3)]), on));
+    }
+    assert_eq!(reserved(&state, "team"), cpus(0));
+    assert_eq!(bound(&at(&mut state, 1)).len(), 1, "{}", message(&state, "other"));
+}
+
+#[test]
+fn a4_a_refused_bind_of_a_further_member_reserves_nothing() {
+    let mut state = team();
+    gang(&mut state, "g", 1, "a", 2, &[("cpu", 4)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 2);
+    state.confirm(&Uid::from("ns/g-0"));
+    state.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
+    assert_eq!(reserved(&state, "team"), cpus(0), "its gang is satisfied");
+    gang(&mut state, "other", 1, "b", 1, &[("cpu", 4)]);
+    assert_eq!(bound(&at(&mut state, 1)).len(), 1, "{}", message(&state, "other"));
+}
+
+#[test]
+fn the_request_of_a_podgroup_and_every_amount_for_which_its_queue_refuses_it_are_listed() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 9), ("memory", 9)]));
+    state.apply_queue(queue("q", None, &[("cpu", 3), ("memory", 3)]));
+    gang(&mut state, "g", 2, "q", 2, &[("cpu", 2), ("memory", 2)]);
+    let key = GroupKey::new("ns", "g");
+    let short = |state: &SchedulingState| {
+        let all = super::admission::admit::shortages(state.cache(), &key);
+        all.into_iter().filter_map(|short| short.resource).collect::<Vec<_>>()
+    };
+    assert!(at(&mut state, 0).binds.is_empty());
+    let asked = amounts(&[("cpu", 4), ("memory", 4), ("pods", 2)]);
+    assert_eq!((super::admission::admit::requested(state.cache(), &key), short(&state)), (asked, vec!["cpu".into(), "memory".into()]));
+    state.apply_queue(queue("q", None, &[]));
+    state.apply_node(node("n", &[("cpu", 3), ("memory", 9)]));
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert_eq!(short(&state), Vec::<String>::new(), "it waits for nodes");
+}
