@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
-use super::seen::{accounting_matches_api, bound, group_says, metric, queue_uses};
+use super::seen::{accounting_matches_api, accounting_matches_api_within, bound, group_says, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{
     NAMESPACE, bind, condition, container, make_member, make_node, make_pod, make_podgroup, make_queue, make_queue_of, podgroups,
@@ -227,7 +227,8 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
     let log = std::fs::read_to_string(w.scheduler()?.log())?;
     ensure!(log.lines().any(|line| line.contains("WARN") && line.contains("bindings.example.com")), "the log does not name the webhook");
     ensure!(bound(&client, "blocked").await? == 0, "a pod was bound without the webhook");
-    accounting_matches_api(w).await?;
+    // The next attempt may have begun, which takes 20 s and counts the pods; the back-off after it is longer each time.
+    accounting_matches_api_within(w, 60).await?;
 
     hooks.delete("bindings", &DeleteParams::default()).await?;
     wait_running(&client, "blocked", BLOCKED, 90).await?;

@@ -71,7 +71,7 @@ async fn stands_still(w: &mut World, client: &Client) -> Result<()> {
     wait_running(client, "victim", 0, 20).await?;
     for (name, class) in [("same", "high"), ("lower", "low")] {
         gang(client, name, "team", class, 1, "2").await?;
-        group_says(client, name, "0/1 nodes are available: 1 Insufficient cpu (requested 2, most free 1)").await?;
+        group_says(client, name, "0/1 nodes are available: 1 Insufficient cpu; cpu: requested 2, most free 1").await?;
         pod_says(client, name, "Insufficient cpu").await?;
     }
     gang(client, "beside", "team", "low", 1, "1").await?;

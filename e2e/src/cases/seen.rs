@@ -106,9 +106,14 @@ pub(super) async fn metric(port: u16, name: &str) -> Result<f64> {
 /// Waits up to five seconds until each node's ledger (cpu and number of pods) is the sum of the pods in the API, then checks that the audit finds no
 /// difference. Only for pods with one container.
 pub(super) async fn accounting_matches_api(w: &mut World) -> Result<()> {
+    accounting_matches_api_within(w, 5).await
+}
+
+/// Does the same with a timeout in seconds. A pod whose binding is retried is in the ledger and not on a node.
+pub(super) async fn accounting_matches_api_within(w: &mut World, seconds: u64) -> Result<()> {
     let (client, port) = (w.client(), w.scheduler()?.port());
     let pods: Api<Pod> = Api::all(client);
-    wait_until(secs(5), "the ledger equals the API", || async {
+    wait_until(secs(seconds), "the ledger equals the API", || async {
         let mut wanted: BTreeMap<String, (i64, i64)> = BTreeMap::new();
         for pod in pods.list(&ListParams::default()).await?.items {
             let ended =

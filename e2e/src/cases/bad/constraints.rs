@@ -123,7 +123,7 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
             3,
             "affinity",
             anti("three", ZONE),
-            Some("2 of 3 members find a place; for the next one: 0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"),
+            Some("0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules; pod anti-affinity: topology.kubernetes.io/zone"),
         ),
         ("both", 2, "affinity", contradiction, Some("1 of 2 members find a place")),
         ("itself", 2, "affinity", json!({"podAffinity": terms([label("app", "itself")], HOST)}), None),
