@@ -87,22 +87,28 @@ pub(super) fn placed() -> impl Strategy<Value = Value> {
 
 /// A cluster and pods that wait.
 pub(super) fn question() -> impl Strategy<Value = Value> {
-    let placed = prop::collection::vec((placed(), any::<Index>()), 0..14);
+    question_of(prop::collection::vec(node(), 1..7), placed(), pod())
+}
+
+/// A cluster of these nodes and of such pods on them, and pods that wait.
+pub(super) fn question_of(
+    nodes: impl Strategy<Value = Vec<Value>>,
+    placed: impl Strategy<Value = Value>,
+    pending: impl Strategy<Value = Value>,
+) -> impl Strategy<Value = Value> {
+    let placed = prop::collection::vec((placed, any::<Index>()), 0..14);
     let namespaces = prop::collection::vec(namespace_labels(), NAMESPACES.len());
-    (prop::collection::vec(node(), 1..7), placed, prop::collection::vec(pod(), 1..4), namespaces).prop_map(
-        |(nodes, placed, pending, namespaces)| {
-            let nodes: Vec<Value> = nodes.into_iter().enumerate().map(|(number, node)| named_node(node, number)).collect();
-            let on_node = |(number, (pod, node)): (usize, (Value, Index))| {
-                let mut pod = named(pod, &format!("placed-{number}"));
-                pod["spec"]["nodeName"] = nodes[node.index(nodes.len())]["metadata"]["name"].clone();
-                pod
-            };
-            let pods: Vec<Value> = placed.into_iter().enumerate().map(on_node).collect();
-            let pending: Vec<Value> =
-                pending.into_iter().enumerate().map(|(number, pod)| named(pod, &format!("pending-{number}"))).collect();
-            let namespaces: Vec<Value> =
-                NAMESPACES.iter().zip(namespaces).filter_map(|(name, labels)| Some(namespace(name, &labels?))).collect();
-            json!({ "nodes": nodes, "pods": pods, "pending": pending, "namespaces": namespaces })
-        },
-    )
+    (nodes, placed, prop::collection::vec(pending, 1..4), namespaces).prop_map(|(nodes, placed, pending, namespaces)| {
+        let nodes: Vec<Value> = nodes.into_iter().enumerate().map(|(number, node)| named_node(node, number)).collect();
+        let on_node = |(number, (pod, node)): (usize, (Value, Index))| {
+            let mut pod = named(pod, &format!("placed-{number}"));
+            pod["spec"]["nodeName"] = nodes[node.index(nodes.len())]["metadata"]["name"].clone();
+            pod
+        };
+        let pods: Vec<Value> = placed.into_iter().enumerate().map(on_node).collect();
+        let pending: Vec<Value> = pending.into_iter().enumerate().map(|(number, pod)| named(pod, &format!("pending-{number}"))).collect();
+        let namespaces: Vec<Value> =
+            NAMESPACES.iter().zip(namespaces).filter_map(|(name, labels)| Some(namespace(name, &labels?))).collect();
+        json!({ "nodes": nodes, "pods": pods, "pending": pending, "namespaces": namespaces })
+    })
 }

@@ -7,7 +7,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
@@ -24,9 +23,9 @@ use crate::cycle::placement::topology::verdict::Facts;
 use crate::cycle::placement::weigh::{Kind, ZONE, points};
 use crate::cycle::state::SchedulingState;
 
-use super::clusters::{named_node, namespace, namespace_labels, node, placed};
+use super::clusters::{node, placed, question_of};
 use super::judge::{Oracle, Scores, pending, state_of};
-use super::pods::{NAMESPACES, named, pod, stored, without_nulls};
+use super::pods::{pod, stored, without_nulls};
 use super::terms::{node_affinity, spread, terms};
 
 /// The plugins that are compared, with the kind of ours, the weight, and how many pods of a run must find different points on their nodes.
@@ -127,24 +126,13 @@ fn node_with_images() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A cluster and pods that wait.
+/// A cluster whose nodes have images and whose pods have preferences, and the ReplicaSet that the default spread reads.
 fn question() -> impl Strategy<Value = Value> {
-    let placed = prop::collection::vec((with_preferences(placed()), any::<Index>()), 0..14);
-    let namespaces = prop::collection::vec(namespace_labels(), NAMESPACES.len());
-    let pending = prop::collection::vec(with_preferences(pod()), 1..4);
-    (prop::collection::vec(node_with_images(), 2..9), placed, pending, namespaces).prop_map(|(nodes, placed, pending, namespaces)| {
-        let nodes: Vec<Value> = nodes.into_iter().enumerate().map(|(number, node)| named_node(node, number)).collect();
-        let on_node = |(number, (pod, node)): (usize, (Value, Index))| {
-            let mut pod = named(pod, &format!("placed-{number}"));
-            pod["spec"]["nodeName"] = nodes[node.index(nodes.len())]["metadata"]["name"].clone();
-            pod
-        };
-        let pods: Vec<Value> = placed.into_iter().enumerate().map(on_node).collect();
-        let pending: Vec<Value> = pending.into_iter().enumerate().map(|(number, pod)| named(pod, &format!("pending-{number}"))).collect();
-        let namespaces: Vec<Value> =
-            NAMESPACES.iter().zip(namespaces).filter_map(|(name, labels)| Some(namespace(name, &labels?))).collect();
-        let set = json!({ "metadata": { "name": "web", "namespace": "x" }, "spec": { "selector": { "matchLabels": { SET: "web" } } } });
-        json!({ "nodes": nodes, "pods": pods, "pending": pending, "namespaces": namespaces, "replicaSets": [set] })
+    let nodes = prop::collection::vec(node_with_images(), 2..9);
+    question_of(nodes, with_preferences(placed()), with_preferences(pod())).prop_map(|mut question| {
+        question["replicaSets"] =
+            json!([{ "metadata": { "name": "web", "namespace": "x" }, "spec": { "selector": { "matchLabels": { SET: "web" } } } }]);
+        question
     })
 }
 
