@@ -3,20 +3,19 @@
 //! The volumes are made by the case, and the binder of kube-controller-manager binds the claims to them.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::CSINode;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
+use super::placing::{self, ZONE};
 use super::seen::{group_says, pod_says};
-use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_node, make_pod, make_podgroup};
+use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_pod, make_podgroup};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, pods_of, wait_running};
 use crate::world::World;
-
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The CSI driver of the volumes with a limit.
 const DRIVER: &str = "disks.example.com";
@@ -24,9 +23,7 @@ const DRIVER: &str = "disks.example.com";
 /// Creates nodes of 4 cpu, each in the zone of its first letter.
 async fn zoned(client: &Client, names: &[&str]) -> Result<()> {
     for name in names {
-        make_node(client, name, &[("cpu", "4"), ("memory", "8Gi")]).await?;
-        let labels = Patch::Merge(json!({"metadata": {"labels": {ZONE: name.get(..1)}}}));
-        Api::<Node>::all(client.clone()).patch(name, &PatchParams::default(), &labels).await?;
+        placing::zoned(client, name, name.get(..1).unwrap_or_default(), &[]).await?;
     }
     Ok(())
 }
@@ -162,7 +159,8 @@ pub(super) async fn one_pod_at_a_time(w: &mut World) -> Result<()> {
     wait_running(&client, "second", 1, 20).await
 }
 
-/// V4. A node takes one volume of a driver: the second pod waits until the node takes two.
+/// V4. A node takes one volume of a driver: the second pod waits until the node takes two, and the third until the driver is gone from the node, and its limit
+/// with it.
 pub(super) async fn as_many_volumes_as_the_node_takes(w: &mut World) -> Result<()> {
     let client = w.client();
     zoned(&client, &["a1"]).await?;
@@ -170,7 +168,7 @@ pub(super) async fn as_many_volumes_as_the_node_takes(w: &mut World) -> Result<(
     let nodes: Api<CSINode> = Api::all(client.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": "a1"}, "spec": {"drivers": drivers(1)}}))?;
     nodes.create(&PostParams::default(), &node).await?;
-    for name in ["one", "two"] {
+    for name in ["one", "two", "three"] {
         bound_claim(&client, name, "ReadWriteOnce", disk(name), None).await?;
         make_podgroup(&client, name, json!({"minMember": 1})).await?;
     }
@@ -185,5 +183,10 @@ pub(super) async fn as_many_volumes_as_the_node_takes(w: &mut World) -> Result<(
     stays_unbound(w, "two", 1).await?;
     let more = json!({"spec": {"drivers": drivers(2)}});
     nodes.patch("a1", &PatchParams::default(), &Patch::Merge(more)).await?;
-    wait_running(&client, "two", 1, 20).await
+    wait_running(&client, "two", 1, 20).await?;
+    make_member(&client, "three-0", "three", "1", "three").await?;
+    group_says(&client, "three", "1 node(s) exceed max volume count").await?;
+    let none = Patch::Merge(json!({"spec": {"drivers": []}}));
+    nodes.patch("a1", &PatchParams::default(), &none).await?;
+    wait_running(&client, "three", 1, 20).await
 }

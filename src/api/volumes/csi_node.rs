@@ -28,8 +28,8 @@ resource!(CsiNode, "storage.k8s.io", "v1", "CSINode", "csinodes", ClusterResourc
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CsiNodeSpec {
-    /// The drivers on the node.
-    pub drivers: Vec<CsiNodeDriver>,
+    /// The drivers on the node. The API server writes `null` where there is none.
+    pub drivers: Option<Vec<CsiNodeDriver>>,
 }
 
 /// A driver on a node.
@@ -70,7 +70,7 @@ impl CsiNodeFacts {
         let limit = |driver: &CsiNodeDriver| Some((Arc::from(driver.name.as_str()), driver.allocatable.as_ref()?.count?));
         Self {
             node: Arc::from(meta.name.as_deref().unwrap_or_default()),
-            limits: node.spec.drivers.iter().filter_map(limit).collect(),
+            limits: node.spec.drivers.iter().flatten().filter_map(limit).collect(),
             migrated: migrated.into_iter().flat_map(|plugins| plugins.split(',')).map(ToOwned::to_owned).collect(),
         }
     }
@@ -89,5 +89,14 @@ mod tests {
         let facts = CsiNodeFacts::of(&serde_json::from_value(json!({ "metadata": meta, "spec": { "drivers": drivers } })).unwrap());
         assert_eq!(facts.limits, [(Arc::from("a"), 0)].into());
         assert!(facts.migrated.contains("kubernetes.io/cinder") && facts.migrated.len() == 2);
+    }
+
+    #[test]
+    fn a_node_without_drivers_is_read_with_its_migrated_plugins() {
+        for spec in [json!({ "drivers": null }), json!({})] {
+            let meta = json!({ "name": "n", "annotations": { MIGRATED: "kubernetes.io/cinder" } });
+            let facts = CsiNodeFacts::of(&serde_json::from_value(json!({ "metadata": meta, "spec": spec })).unwrap());
+            assert!(facts.limits.is_empty() && facts.migrated.len() == 1, "{facts:?}");
+        }
     }
 }
