@@ -97,6 +97,8 @@ impl Cache {
             let Some(member) = self.pods.get(&uid) else { continue };
             let mut facts = PodFacts::clone(&member.facts);
             facts.unsupported.retain(|field| *field != Unsupported::Selector);
+            // Its claims may have changed meanwhile: the terms of a refused pod are not known.
+            self.resolve_claims(&mut facts);
             self.apply_pod(facts);
         }
     }
