@@ -26,7 +26,7 @@ use in_use::InUse;
 pub struct Affected {
     /// The pods with claims that may mean something else now.
     pub pods: BTreeSet<Uid>,
-    /// The nodes that count other volumes than before.
+    /// The nodes that count other volumes than before, and may take pods that they refused.
     pub nodes: BTreeSet<Arc<str>>,
 }
 
@@ -103,13 +103,12 @@ impl Volumes {
         }
         let attachments: Vec<AttachmentFacts> =
             self.attachments_of_volume.get(name).into_iter().flatten().filter_map(|at| self.attachments.get(at)).cloned().collect();
-        let mut nodes = BTreeSet::new();
-        attachments.iter().for_each(|attachment| self.count_attachment(attachment, false, &mut nodes));
+        let mut nodes: BTreeSet<Arc<str>> = attachments.iter().filter_map(|attachment| self.count_attachment(attachment, false)).collect();
         match facts {
             Some(facts) => _ = self.volumes.insert(Arc::clone(name), facts),
             None => _ = self.volumes.remove(name),
         }
-        attachments.iter().for_each(|attachment| self.count_attachment(attachment, true, &mut nodes));
+        nodes.extend(attachments.iter().filter_map(|attachment| self.count_attachment(attachment, true)));
         let mut affected = self.claims_changed(self.claims_of_volume.get(name).cloned().unwrap_or_default());
         affected.nodes.append(&mut nodes);
         affected
@@ -136,13 +135,14 @@ impl Volumes {
         }
         if let Some(before) = self.attachments.remove(name) {
             before.volume.iter().for_each(|volume| leave(&mut self.attachments_of_volume, volume, name));
-            self.count_attachment(&before, false, &mut affected.nodes);
+            affected.nodes.extend(self.count_attachment(&before, false));
         }
         if let Some(facts) = facts {
             if let Some(volume) = &facts.volume {
                 self.attachments_of_volume.entry(Arc::clone(volume)).or_default().insert(Arc::clone(name));
             }
-            self.count_attachment(&facts, true, &mut affected.nodes);
+            // A node that counts one more takes no pod that it refused before.
+            self.count_attachment(&facts, true);
             self.attachments.insert(Arc::clone(name), facts);
         }
         affected
@@ -219,14 +219,12 @@ impl Volumes {
         self.in_use.exceeds_limit(node, limits, volumes)
     }
 
-    /// Counts an attachment on its node, or counts it no more. Only those of volumes of a CSI driver itself are counted.
-    fn count_attachment(&mut self, attachment: &AttachmentFacts, more: bool, nodes: &mut BTreeSet<Arc<str>>) {
-        let volume = attachment.volume.as_ref().and_then(|name| self.volumes.get(name));
-        let id = volume.and_then(|volume| VolumeId::new(&attachment.driver, volume.csi_handle.as_deref()?));
-        if let Some(id) = id {
-            self.in_use.count_attachment(&id, &attachment.node, more);
-            nodes.insert(Arc::clone(&attachment.node));
-        }
+    /// Counts an attachment on its node, or counts it no more. Only those of volumes of a CSI driver itself are counted; returns the node of such a one.
+    fn count_attachment(&mut self, attachment: &AttachmentFacts, more: bool) -> Option<Arc<str>> {
+        let volume = self.volumes.get(attachment.volume.as_ref()?)?;
+        let id = VolumeId::new(&attachment.driver, volume.csi_handle.as_deref()?)?;
+        self.in_use.count_attachment(&id, &attachment.node, more);
+        Some(Arc::clone(&attachment.node))
     }
 
     /// The claims may mean something else: the nodes with pods that use them count what they are now.
