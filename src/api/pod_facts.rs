@@ -155,7 +155,7 @@ impl PodFacts {
         let terms = PodTerms::of(&pod.spec, namespace, &labels, &mut faults);
         let is_replica = controller_of(meta).is_some_and(|owner| REPLICATED.contains(&owner.kind.as_str()));
         let spreads_by_default = is_replica && pod.spec.topology_spread_constraints.is_empty();
-        let claims = PodClaim::all_of(&pod.spec, meta.name.as_deref().unwrap_or_default());
+        let claims = PodClaim::all_of(&pod.spec, meta.name.as_deref().unwrap_or_default(), &mut faults);
         let terms = Arc::new(PodTerms { spreads_by_default, claims, ..terms });
         let names = |key: &&str| meta.annotations.as_ref().and_then(|all| all.get(*key)).is_some_and(|name| !name.is_empty());
         Self {

@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::api::fault::Fault;
 use crate::api::pod::{PodSpec, Volume};
 
 use super::claim::ClaimKey;
 use super::volume::{VolumeAffinity, VolumeId, VolumeZone};
+
+/// The most claims of one pod. A pod with more is not placed: all of them are read again when one changes. No node takes as many volumes of any driver.
+const MOST_CLAIMS: usize = 256;
 
 /// A claim of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,9 +23,9 @@ pub struct PodClaim {
 }
 
 impl PodClaim {
-    /// Returns the claims of a pod with this name, each once, in order.
+    /// Returns the claims of a pod with this name, each once, in order. Too many are a fault.
     #[must_use]
-    pub fn all_of(spec: &PodSpec, pod: &str) -> Vec<Self> {
+    pub fn all_of(spec: &PodSpec, pod: &str, faults: &mut Vec<Fault>) -> Vec<Self> {
         let claim = |volume: &Volume| {
             if let Some(claim) = &volume.persistent_volume_claim {
                 return Some(Self { name: Arc::from(claim.claim_name.as_str()), is_ephemeral: false });
@@ -30,6 +34,9 @@ impl PodClaim {
             volume.ephemeral.is_some().then(|| Self { name: name(), is_ephemeral: true })
         };
         let claims: BTreeSet<Self> = spec.volumes.iter().filter_map(claim).collect();
+        if claims.len() > MOST_CLAIMS {
+            faults.push(Fault::new("spec.volumes", &claims.len().to_string(), format!("is more than {MOST_CLAIMS} claims")));
+        }
         claims.into_iter().collect()
     }
 }
@@ -60,11 +67,11 @@ impl PodVolumes {
 pub struct UnusableClaim {
     /// The name of the claim.
     pub claim: Arc<str>,
-    /// WhyUnusable it cannot be used.
+    /// Why it cannot be used.
     pub why: WhyUnusable,
 }
 
-/// WhyUnusable a claim cannot be used now.
+/// Why a claim cannot be used now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WhyUnusable {
     /// It does not exist.
@@ -131,5 +138,37 @@ impl fmt::Display for UnusableClaim {
                 write!(f, "persistentvolume \"{volume}\" of persistentvolumeclaim \"{claim}\" not found")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::PodFacts;
+
+    fn facts(volumes: &[Value]) -> PodFacts {
+        let pod = json!({ "metadata": { "namespace": "ns", "name": "p" }, "spec": { "volumes": volumes } });
+        PodFacts::of(&serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn a_claim_counts_once_and_that_of_an_ephemeral_volume_has_the_name_of_the_pod() {
+        let data = |name: &str| json!({ "name": name, "persistentVolumeClaim": { "claimName": "data" } });
+        let claims =
+            &facts(&[data("a"), json!({ "name": "x", "emptyDir": {} }), data("b"), json!({ "name": "c", "ephemeral": {} })]).terms.claims;
+        let names: Vec<(&str, bool)> = claims.iter().map(|claim| (&*claim.name, claim.is_ephemeral)).collect();
+        assert_eq!(names, [("data", false), ("p-c", true)]);
+    }
+
+    #[test]
+    fn a_pod_with_too_many_claims_has_a_fault() {
+        let all = |count: usize| {
+            let volume = |number| json!({ "name": format!("v{number}"), "persistentVolumeClaim": { "claimName": format!("c{number}") } });
+            facts(&(0..count).map(volume).collect::<Vec<_>>()).faults
+        };
+        assert_eq!(all(MOST_CLAIMS), []);
+        assert_eq!(all(MOST_CLAIMS + 1).first().unwrap().to_string(), "spec.volumes \"257\": is more than 256 claims");
     }
 }
