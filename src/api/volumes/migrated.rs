@@ -8,12 +8,7 @@ use std::sync::Arc;
 
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
 
-use super::volume::{Terms, VolumeId, VolumeSpec, ZONES};
-
-const ZONE: &str = "topology.kubernetes.io/zone";
-const REGION: &str = "topology.kubernetes.io/region";
-const ZONE_BEFORE: &str = "failure-domain.beta.kubernetes.io/zone";
-const REGION_BEFORE: &str = "failure-domain.beta.kubernetes.io/region";
+use super::volume::{REGION, REGION_BEFORE, Terms, VolumeId, VolumeSpec, ZONE, ZONE_BEFORE, ZONES};
 
 /// The plugins with their drivers; without a driver a plugin is translated, but counted by no limit.
 const DRIVERS: [(&str, Option<&str>); 7] = [

@@ -12,13 +12,13 @@ use crate::api::wire::resource;
 
 use super::migrated;
 
+pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
+pub(super) const REGION: &str = "topology.kubernetes.io/region";
+pub(super) const ZONE_BEFORE: &str = "failure-domain.beta.kubernetes.io/zone";
+pub(super) const REGION_BEFORE: &str = "failure-domain.beta.kubernetes.io/region";
+
 /// The labels of a volume that tie it to nodes with the same labels, as in kube-scheduler's plugin VolumeZone: each with its present name.
-const ZONE_LABELS: [(&str, &str); 4] = [
-    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
-    ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-    ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
-];
+pub const ZONE_LABELS: [(&str, &str); 4] = [(ZONE_BEFORE, ZONE), (REGION_BEFORE, REGION), (ZONE, ZONE), (REGION, REGION)];
 
 /// Between the zones of a volume in several of them.
 pub(super) const ZONES: &str = "__";

@@ -4,16 +4,10 @@
 
 use crate::api::NodeFacts;
 use crate::api::volumes::VolumeZone as Zone;
+use crate::api::volumes::volume::ZONE_LABELS;
 use crate::cycle::explain::Reason;
 
 use super::{No, NodeState, Predicate, Query};
-
-const LABELS: [&str; 4] = [
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-];
 
 pub(super) struct VolumeZone;
 
@@ -24,7 +18,7 @@ impl Predicate for VolumeZone {
     }
 
     fn concerns_node(&self, node: &NodeFacts) -> bool {
-        LABELS.iter().any(|label| node.labels.contains_key(*label))
+        ZONE_LABELS.iter().any(|(label, _)| node.labels.contains_key(*label))
     }
 
     fn concerns_pod(&self, query: &Query<'_>) -> bool {

@@ -43,17 +43,15 @@ fn node() -> impl Strategy<Value = Value> {
 
 /// What a kubelet says; none where there is no CSINode.
 fn csi_node() -> impl Strategy<Value = Option<Value>> {
-    let driver = (prop::sample::select(&DRIVERS[..]), prop::option::weighted(0.8, 0..4_u8)).prop_map(|(name, count)| (name, count));
-    let drivers = prop::collection::btree_map(Just(()), driver, 0..1)
-        .prop_flat_map(|_| prop::collection::vec((prop::sample::select(&DRIVERS[..]), prop::option::weighted(0.8, 0..4_u8)), 0..4))
-        .prop_map(|all| {
-            let all: BTreeMap<_, _> = all.into_iter().collect();
-            let one = |(name, count): (&str, Option<u8>)| {
-                let allocatable = count.map_or(Value::Null, |count| json!({ "count": count }));
-                json!({ "name": name, "nodeID": "n", "topologyKeys": [], "allocatable": allocatable })
-            };
-            Value::Array(all.into_iter().map(one).collect())
-        });
+    let driver = (prop::sample::select(&DRIVERS[..]), prop::option::weighted(0.8, 0..4_u8));
+    let drivers = prop::collection::vec(driver, 0..4).prop_map(|all| {
+        let all: BTreeMap<_, _> = all.into_iter().collect();
+        let one = |(name, count): (&str, Option<u8>)| {
+            let allocatable = count.map_or(Value::Null, |count| json!({ "count": count }));
+            json!({ "name": name, "nodeID": "n", "topologyKeys": [], "allocatable": allocatable })
+        };
+        Value::Array(all.into_iter().map(one).collect())
+    });
     let migrated =
         prop::option::of(select(&["kubernetes.io/gce-pd", "kubernetes.io/gce-pd,kubernetes.io/aws-ebs", "kubernetes.io/cinder", ""]));
     let facts = (drivers, migrated).prop_map(|(drivers, migrated)| {
