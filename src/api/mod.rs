@@ -10,8 +10,9 @@
 //! 3. [`podgroup`] and [`queue`]: the API of Volcano that the programs serve.
 //! 4. [`pod`], [`node`], [`priority_class`] and [`budget`]: the objects of Kubernetes.
 //! 5. [`images`], [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
-//! 6. [`workload`]: the owners of pods.
-//! 7. [`crd`]: the CustomResourceDefinitions.
+//! 6. [`volumes`]: claims, volumes and what nodes take of them.
+//! 7. [`workload`]: the owners of pods.
+//! 8. [`crd`]: the CustomResourceDefinitions.
 
 pub mod budget;
 pub mod crd;
@@ -33,6 +34,7 @@ pub mod quantities;
 pub mod queue;
 pub mod uid;
 pub mod unsupported;
+pub mod volumes;
 mod wire;
 pub mod workload;
 

@@ -14,6 +14,7 @@ use super::images::NodeImage;
 use super::pod_facts::{HOST_NETWORK_USERS, RESTART_ALL};
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
+use super::volumes::CsiNodeFacts;
 use super::wire::resource;
 
 /// A Node. Only the fields that are used are decoded.
@@ -95,6 +96,8 @@ pub struct NodeFacts {
     pub unschedulable: bool,
     /// Those features that its kubelet declares and that pods may need.
     pub declared_features: BTreeSet<String>,
+    /// What its kubelet says about CSI drivers, in an object of its own, which the cache adds; none where there is none.
+    pub csi: Option<Arc<CsiNodeFacts>>,
     /// The images that it has, under each of their names. They change often and refuse no pod, so the scheduler's cache keeps them apart from the other facts.
     pub images: Arc<[NodeImage]>,
     /// The values that could not be used.
@@ -132,6 +135,7 @@ impl NodeFacts {
                 .map(ToOwned::to_owned)
                 .filter(|feature| node.status.declared_features.contains(feature))
                 .collect(),
+            csi: None,
             images: NodeImage::of(&node.status),
             faults,
         }

@@ -264,9 +264,9 @@ pub struct TopologySpread {
 pub struct Volume {
     /// Its name.
     pub name: String,
-    /// A persistent volume claim.
-    pub persistent_volume_claim: Option<Value>,
-    /// An ephemeral claim.
+    /// A claim.
+    pub persistent_volume_claim: Option<ClaimSource>,
+    /// A claim that is made for the pod, with a name that follows from the pod and the volume.
     pub ephemeral: Option<Value>,
     /// In-tree volumes, of which a node attaches a limited number, or which only one node may attach.
     pub gce_persistent_disk: Option<Value>,
@@ -296,6 +296,14 @@ pub struct Volume {
 pub struct ImageVolume {
     /// The name of the image.
     pub reference: String,
+}
+
+/// The claim of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimSource {
+    /// The name of the claim, in the namespace of the pod.
+    pub claim_name: String,
 }
 
 /// The status of a pod.

@@ -22,6 +22,7 @@ use super::priority_class::preempts;
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
 use super::unsupported::{Unsupported, unsupported};
+use super::volumes::{PodClaim, PodVolumes, UnusableClaim};
 
 /// The default grace period, as in the API server.
 const GRACE: Duration = Duration::from_secs(30);
@@ -63,6 +64,8 @@ pub struct Constraints {
     pub tolerations: Vec<Toleration>,
     /// The features that the node must declare.
     pub node_features: BTreeSet<&'static str>,
+    /// What its claims require, which the cache finds while the pod waits; none where it has none, or one cannot be used.
+    pub volumes: Option<Arc<PodVolumes>>,
 }
 
 /// A pod as the scheduler knows it.
@@ -120,6 +123,8 @@ pub struct PodFacts {
     pub images: Option<Arc<PodImages>>,
     /// Its unsupported fields, sorted, each once.
     pub unsupported: Vec<Unsupported>,
+    /// A claim that cannot be used now, which the cache finds while the pod waits. Until that changes, the pod is not placed.
+    pub unusable_claim: Option<Arc<UnusableClaim>>,
     /// What it requires of other pods in its topology domains.
     pub terms: Arc<PodTerms>,
     /// Its present PodScheduled condition, so that an equal condition is not written again.
@@ -150,7 +155,8 @@ impl PodFacts {
         let terms = PodTerms::of(&pod.spec, namespace, &labels, &mut faults);
         let is_replica = controller_of(meta).is_some_and(|owner| REPLICATED.contains(&owner.kind.as_str()));
         let spreads_by_default = is_replica && pod.spec.topology_spread_constraints.is_empty();
-        let terms = Arc::new(PodTerms { spreads_by_default, ..terms });
+        let claims = PodClaim::all_of(&pod.spec, meta.name.as_deref().unwrap_or_default(), &mut faults);
+        let terms = Arc::new(PodTerms { spreads_by_default, claims, ..terms });
         let names = |key: &&str| meta.annotations.as_ref().and_then(|all| all.get(*key)).is_some_and(|name| !name.is_empty());
         Self {
             namespace: Arc::from(namespace),
@@ -181,6 +187,7 @@ impl PodFacts {
             gated: !pod.spec.scheduling_gates.is_empty(),
             images: if pod.spec.node_name.as_ref().is_none_or(String::is_empty) { PodImages::of(&pod.spec) } else { None },
             unsupported,
+            unusable_claim: None,
             terms,
             constraints: Constraints {
                 node_selector: pod.spec.node_selector.clone(),
@@ -190,6 +197,7 @@ impl PodFacts {
                     .map(|required| required.node_selector_terms),
                 tolerations: pod.spec.tolerations.clone(),
                 node_features: node_features(&pod.spec),
+                volumes: None,
             },
             scheduled_condition: pod.status.conditions.iter().find(|condition| condition.kind == "PodScheduled").cloned(),
             nominated_node: pod.status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(Arc::from),

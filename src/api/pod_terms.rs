@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::fault::Fault;
 use super::label_selector::LabelSelector;
 use super::pod::{ContainerPort, NodeSelectorTerm, PodAffinityTerm, PodSpec, PreferredPods, TopologySpread};
+use super::volumes::PodClaim;
 
 /// Pods that are selected by their namespace and their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +64,8 @@ pub struct PodTerms {
     pub host_ports: BTreeSet<HostPort>,
     /// The preferences; none where there is none.
     pub preferences: Option<Arc<PodPreferences>>,
+    /// Its claims.
+    pub claims: Vec<PodClaim>,
     /// Whether the pods of its PodGroup are spread over nodes and zones though the pod does not say so, as the replicas of a service are.
     pub spreads_by_default: bool,
 }
@@ -121,6 +124,7 @@ impl Default for PodTerms {
             spread: Vec::new(),
             host_ports: BTreeSet::new(),
             preferences: None,
+            claims: Vec::new(),
             spreads_by_default: false,
         }
     }
@@ -170,6 +174,7 @@ impl PodTerms {
             spread,
             host_ports: host_ports(spec),
             preferences,
+            claims: Vec::new(),
             spreads_by_default: false,
         };
         let size =

@@ -11,7 +11,7 @@ use super::pod_facts::annotation;
 /// A required constraint that the scheduler does not support yet. It refuses the pod with a condition that names the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unsupported {
-    /// A volume that is bound to nodes: a claim, an ephemeral claim or a disk.
+    /// An attached disk that the pod names itself, without a claim.
     Volume,
     /// Claims on devices (`spec.resourceClaims`).
     ResourceClaims,
@@ -34,7 +34,9 @@ impl Unsupported {
     #[must_use]
     pub const fn field(self) -> &'static str {
         match self {
-            Self::Volume => "a volume that is bound to nodes (persistentVolumeClaim, ephemeral, or an attached disk)",
+            Self::Volume => {
+                "an attached volume without a claim (awsElasticBlockStore, azureDisk, azureFile, cinder, gcePersistentDisk, iscsi, portworxVolume, rbd, vsphereVolume)"
+            }
             Self::SharedDevices => "a shared device of Volcano's (volcano.sh/vgpu-*, volcano.sh/gpu-memory, volcano.sh/gpu-number)",
             Self::NumaPolicy => "the annotation volcano.sh/numa-topology-policy",
             Self::RevocableZone => "the annotation volcano.sh/revocable-zone",
@@ -57,10 +59,8 @@ pub(super) fn asks_for_hard_topology(meta: &ObjectMeta) -> bool {
 /// Returns the constraints of the pod that are not supported, each once. Empty for most pods.
 pub(super) fn unsupported(meta: &ObjectMeta, spec: &PodSpec, request: &Resources) -> Vec<Unsupported> {
     let shared = |name: &str| SHARED_DEVICES.iter().any(|prefix| name.starts_with(prefix));
-    let bound_volume = spec.volumes.iter().any(|volume| {
+    let disk = spec.volumes.iter().any(|volume| {
         [
-            &volume.persistent_volume_claim,
-            &volume.ephemeral,
             &volume.gce_persistent_disk,
             &volume.aws_elastic_block_store,
             &volume.azure_disk,
@@ -75,7 +75,7 @@ pub(super) fn unsupported(meta: &ObjectMeta, spec: &PodSpec, request: &Resources
         .any(|source| source.is_some())
     });
     [
-        (Unsupported::Volume, bound_volume),
+        (Unsupported::Volume, disk),
         (Unsupported::ResourceClaims, !spec.resource_claims.is_empty()),
         (Unsupported::SchedulingGroup, spec.scheduling_group.is_some()),
         (Unsupported::SharedDevices, request.iter().any(|(name, amount)| amount.is_positive() && shared(name))),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::accounting::{Ceiling, QueueFault, QueueRefusal};
 use crate::api::node::Taint;
 use crate::api::unsupported::Unsupported;
+use crate::api::volumes::UnusableClaim;
 use crate::api::{Fault, GroupKey};
 use crate::resources::{Amount, ResourceName};
 
@@ -72,6 +73,14 @@ pub enum Reason {
         /// The topology key.
         topology_key: String,
     },
+    /// A pod uses a claim of the pod that only one pod at a time may use.
+    ClaimInUse,
+    /// With the volumes of the pod it would have more of a driver than it takes.
+    VolumeLimit,
+    /// It cannot mount a volume of the pod.
+    VolumeNodeAffinity,
+    /// It is in no zone of a volume of the pod.
+    VolumeZone,
     /// Its kubelet does not declare a feature that the pod needs.
     DeclaredFeature {
         /// The name of the feature.
@@ -119,6 +128,10 @@ impl Reason {
             | Self::NotNamed
             | Self::NamesConflict
             | Self::HostPorts
+            | Self::ClaimInUse
+            | Self::VolumeLimit
+            | Self::VolumeNodeAffinity
+            | Self::VolumeZone
             | Self::Lacks(_) => None,
         }
     }
@@ -157,6 +170,8 @@ pub enum Refusal {
     Unsupported(Vec<Unsupported>),
     /// A field of the pod or the PodGroup cannot be read.
     Faulty(Fault),
+    /// A claim of the pod cannot be used now.
+    Claim(Arc<UnusableClaim>),
     /// The PodGroup requests a network topology, which is not supported yet.
     NetworkTopology,
     /// The PodGroup requests sub-groups that are placed whole, which is not supported yet.
@@ -304,6 +319,7 @@ impl Refusal {
             Self::NoGroup { .. }
             | Self::Unsupported(_)
             | Self::Faulty(_)
+            | Self::Claim(_)
             | Self::NetworkTopology
             | Self::SubGroups
             | Self::NodeGroups { .. }
@@ -331,6 +347,7 @@ impl Refusal {
             Self::NoGroup { .. }
             | Self::Unsupported(_)
             | Self::Faulty(_)
+            | Self::Claim(_)
             | Self::NetworkTopology
             | Self::SubGroups
             | Self::NodeGroups { .. }

@@ -273,6 +273,8 @@ mod release_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod volumes_tests;
+#[cfg(test)]
 mod waking_tests;
 #[cfg(test)]
 mod woken_tests;

@@ -10,13 +10,17 @@ use crate::api::node::Taint;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
 use crate::api::pod_terms::{HostPort, PodTerms};
 use crate::api::queue::NodeGroupAffinity;
+use crate::api::volumes::{ClaimFacts, CsiNodeFacts, PodClaim, VolumeFacts};
 use crate::api::{NodeFacts, PodFacts, QueueFacts};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// A node that takes every pod of these tests.
 fn good() -> NodeFacts {
     let mut facts = node("n", &[("cpu", 4)]);
     facts.declared_features.insert("RestartAllContainersOnContainerExits".to_owned());
     facts.labels.extend([("zone".to_owned(), "a".to_owned()), ("disk".to_owned(), "ssd".to_owned())]);
+    facts.labels.extend([("mount".to_owned(), "yes".to_owned()), (ZONE.to_owned(), "a".to_owned())]);
     facts
 }
 
@@ -29,11 +33,30 @@ fn asks() -> PodFacts {
     facts.labels.insert("app".into(), "db".into());
     facts.constraints.node_selector.insert("zone".into(), "a".into());
     facts.constraints.node_features.insert("RestartAllContainersOnContainerExits");
-    facts.terms = Arc::new(PodTerms { host_ports: [port()].into(), ..PodTerms::default() });
+    facts.terms = Arc::new(PodTerms { host_ports: [port()].into(), namespace: Arc::from("ns"), claims: claims(), ..PodTerms::default() });
     let requirement = NodeRequirement { key: "disk".into(), operator: "In".into(), values: vec!["ssd".into()] };
     let name = NodeRequirement { key: "metadata.name".into(), operator: "In".into(), values: vec!["n".into()] };
     facts.constraints.node_affinity = Some(vec![NodeSelectorTerm { match_expressions: vec![requirement], match_fields: vec![name] }]);
     facts
+}
+
+fn claims() -> Vec<PodClaim> {
+    vec![PodClaim { name: Arc::from("data"), is_ephemeral: false }]
+}
+
+/// The claim, and its volume: for one pod, of a driver, in zone `a` and on nodes with the label `mount`.
+fn apply_claim(state: &mut SchedulingState) {
+    let json = serde_json::json!({
+        "metadata": { "namespace": "ns", "name": "data", "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+        "spec": { "volumeName": "disk", "accessModes": ["ReadWriteOncePod"] },
+    });
+    state.apply_claim(ClaimFacts::of(&serde_json::from_value(json).unwrap()));
+    let terms = [serde_json::json!({ "matchExpressions": [{ "key": "mount", "operator": "Exists" }] })];
+    let json = serde_json::json!({
+        "metadata": { "name": "disk", "labels": { ZONE: "a" } },
+        "spec": { "csi": { "driver": "d", "volumeHandle": "h" }, "nodeAffinity": { "required": { "nodeSelectorTerms": terms } } },
+    });
+    state.apply_volume(VolumeFacts::of(&serde_json::from_value(json).unwrap()));
 }
 
 /// What makes the node refuse the pod, and the reported reason.
@@ -58,6 +81,11 @@ fn spoiled() -> [Case; COUNT] {
         let terms = Arc::new(PodTerms { host_ports: [port()].into(), ..PodTerms::default() });
         state.apply_pod(PodFacts { scheduler: "other".into(), terms, ..other });
     }
+    fn uses_claim(state: &mut SchedulingState) {
+        let other = running(pod("ns", "other", "none", &[]), "n");
+        let terms = Arc::new(PodTerms { namespace: Arc::from("ns"), claims: claims(), ..PodTerms::default() });
+        state.apply_pod(PodFacts { scheduler: "other".into(), terms, ..other });
+    }
     fn named_otherwise(state: &mut SchedulingState) {
         state.delete_node("n");
         state.apply_node(NodeFacts { name: "m".into(), ..good() });
@@ -77,6 +105,13 @@ fn spoiled() -> [Case; COUNT] {
         (|state| change(state, |node| _ = node.labels.remove("disk")), Reason::NodeAffinity),
         (keeps_away, Reason::ExistingAntiAffinity { topology_key: "zone".into() }),
         (takes_port, Reason::HostPorts),
+        (uses_claim, Reason::ClaimInUse),
+        (
+            |state| state.apply_csi_node(CsiNodeFacts { node: "n".into(), limits: [("d".into(), 0)].into(), ..CsiNodeFacts::default() }),
+            Reason::VolumeLimit,
+        ),
+        (|state| change(state, |node| _ = node.labels.remove("mount")), Reason::VolumeNodeAffinity),
+        (|state| change(state, |node| _ = node.labels.insert(ZONE.to_owned(), "b".to_owned())), Reason::VolumeZone),
         (
             |state| change(state, |node| node.declared_features.clear()),
             Reason::DeclaredFeature { feature: "RestartAllContainersOnContainerExits" },
@@ -91,6 +126,7 @@ fn empty() -> SchedulingState {
         state.apply_queue(QueueFacts { deserved: limits(&[("cpu", cpu), ("pods", 100)]), ..queue(name, None, &[]) });
     }
     state.apply_node(good());
+    apply_claim(&mut state);
     state
 }
 

@@ -10,6 +10,7 @@ use super::*;
 use crate::api::PodFacts;
 use crate::api::label_selector::{LabelSelector, Requirement, ValueRequirement};
 use crate::api::pod_terms::{AffinityTerm, PodSelector, PodTerms};
+use crate::api::volumes::{ClaimFacts, PodClaim, VolumeFacts};
 use crate::resources::Amount;
 
 const TIMEOUT: u64 = 30;
@@ -216,4 +217,32 @@ fn a_pod_that_was_refused_for_its_selectors_is_placed_when_bound_pods_with_other
     }
     state.delete_pod(&"ns/half".into());
     assert_eq!(bound(&cycle(&mut state)), [("late", "n")]);
+}
+
+#[test]
+fn the_claims_of_a_pod_that_was_refused_for_its_selectors_are_read_when_there_is_room() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 1_000)]));
+    gang(&mut state, "many", 1, "default", 0, &[]);
+    let facts = |number: usize, claims: Vec<PodClaim>| {
+        let terms = Arc::new(PodTerms { claims, ..PodTerms::clone(&against_all_but(number)) });
+        PodFacts { terms, ..pod("ns", &format!("p-{number:03}"), "many", &[("cpu", 1)]) }
+    };
+    (0..MOST_ALIKE).for_each(|number| state.apply_pod(facts(number, Vec::new())));
+    let last = facts(MOST_ALIKE, vec![PodClaim { name: Arc::from("data"), is_ephemeral: false }]);
+    let uid = last.uid.clone();
+    state.apply_pod(last);
+    let said = |state: &SchedulingState| state.cache().pods()[&uid].blocked().map(|refusal| refusal.to_string()).unwrap_or_default();
+    assert!(said(&state).contains("different selectors"), "{}", said(&state));
+    // While the pod is refused, its claim comes and is bound.
+    let claim = serde_json::json!({
+        "metadata": { "namespace": "ns", "name": "data", "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+        "spec": { "volumeName": "disk" },
+    });
+    state.apply_claim(ClaimFacts::of(&serde_json::from_value(claim).unwrap()));
+    state.apply_volume(VolumeFacts::of(&serde_json::from_value(serde_json::json!({ "metadata": { "name": "disk" } })).unwrap()));
+    state.delete_pod(&"ns/p-000".into());
+    let plan = cycle(&mut state);
+    assert_eq!(said(&state), "", "the claim is bound");
+    assert!(bound(&plan).iter().all(|(_, node)| *node == "n"));
 }

@@ -49,6 +49,7 @@ pub(crate) fn node(name: &str, offers: &[(&str, i64)]) -> NodeFacts {
         soft_taints: Vec::new(),
         unschedulable: false,
         declared_features: [].into(),
+        csi: None,
         images: [].into(),
         faults: Vec::new(),
     }
@@ -83,6 +84,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         constraints: Constraints::default(),
         images: None,
         unsupported: Vec::new(),
+        unusable_claim: None,
         terms: Arc::default(),
         scheduled_condition: None,
         nominated_node: None,

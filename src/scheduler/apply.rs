@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
 use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::cycle::state::SchedulingState;
@@ -142,6 +143,41 @@ impl State {
         let apply = |state: &mut Self, namespace: NamespaceLabels| state.scheduling.apply_namespace(&namespace.name, namespace.labels);
         let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_namespace(name);
         self.apply_change((Kind::Namespaces, change), |namespace| Arc::clone(&namespace.name), known, apply, delete);
+    }
+
+    pub(super) fn apply_claims(&mut self, change: Change<ClaimFacts, ClaimKey>) {
+        let known = |scheduling: &SchedulingState| scheduling.cache().volumes().claims().cloned().collect();
+        let apply = |state: &mut Self, claim| state.scheduling.apply_claim(claim);
+        let delete = |state: &mut Self, key: &ClaimKey| state.scheduling.delete_claim(key);
+        self.apply_change((Kind::Claims, change), |claim| claim.key.clone(), known, apply, delete);
+    }
+
+    pub(super) fn apply_volumes(&mut self, change: Change<VolumeFacts, Arc<str>>) {
+        let known = |scheduling: &SchedulingState| scheduling.cache().volumes().volumes().cloned().collect();
+        let apply = |state: &mut Self, volume| state.scheduling.apply_volume(volume);
+        let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_volume(name);
+        self.apply_change((Kind::Volumes, change), |volume| Arc::clone(&volume.name), known, apply, delete);
+    }
+
+    pub(super) fn apply_storage_classes(&mut self, change: Change<StorageClassFacts, Arc<str>>) {
+        let known = |scheduling: &SchedulingState| scheduling.cache().volumes().classes().cloned().collect();
+        let apply = |state: &mut Self, class| state.scheduling.apply_storage_class(class);
+        let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_storage_class(name);
+        self.apply_change((Kind::StorageClasses, change), |class| Arc::clone(&class.name), known, apply, delete);
+    }
+
+    pub(super) fn apply_csi_nodes(&mut self, change: Change<CsiNodeFacts, Arc<str>>) {
+        let known = |scheduling: &SchedulingState| scheduling.cache().csi_nodes().cloned().collect();
+        let apply = |state: &mut Self, node| state.scheduling.apply_csi_node(node);
+        let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_csi_node(name);
+        self.apply_change((Kind::CsiNodes, change), |node| Arc::clone(&node.node), known, apply, delete);
+    }
+
+    pub(super) fn apply_attachments(&mut self, change: Change<AttachmentFacts, Arc<str>>) {
+        let known = |scheduling: &SchedulingState| scheduling.cache().volumes().attachments().cloned().collect();
+        let apply = |state: &mut Self, attachment| state.scheduling.apply_attachment(attachment);
+        let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_attachment(name);
+        self.apply_change((Kind::Attachments, change), |attachment| Arc::clone(&attachment.name), known, apply, delete);
     }
 }
 

@@ -16,7 +16,7 @@ use super::event::{Change, Event};
 use super::metrics::Metrics;
 use super::own;
 use super::state::State;
-use super::testing::listed;
+use super::testing::{listed, no_volumes};
 use crate::cycle::testing::{POLICY, group, node, pod, queue};
 use crate::runtime::call::Caller;
 use crate::runtime::clock;
@@ -95,6 +95,7 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
         Event::Pods(listed(Vec::new(), 1)),
     ]
     .into_iter()
+    .chain(no_volumes())
     .filter(|_| lists)
     {
         events.send(event).await.unwrap();

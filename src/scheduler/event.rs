@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
 use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::cycle::plan::Eviction;
@@ -28,6 +29,16 @@ pub enum Event {
     Budgets(Change<BudgetFacts, BudgetKey>),
     /// A change of namespaces, by name.
     Namespaces(Change<NamespaceLabels, Arc<str>>),
+    /// A change of claims.
+    Claims(Change<ClaimFacts, ClaimKey>),
+    /// A change of volumes, by name.
+    Volumes(Change<VolumeFacts, Arc<str>>),
+    /// A change of storage classes, by name.
+    StorageClasses(Change<StorageClassFacts, Arc<str>>),
+    /// A change of CSINodes, by the name of the node.
+    CsiNodes(Change<CsiNodeFacts, Arc<str>>),
+    /// A change of volume attachments, by name.
+    Attachments(Change<AttachmentFacts, Arc<str>>),
     /// The cluster went back to an earlier state: its etcd was restored from a backup. Lists of this and later generations show the state since.
     WentBack(u64),
     /// A debug question.
@@ -71,6 +82,11 @@ impl Event {
             Self::PriorityClasses(change) => change.unreadable(),
             Self::Budgets(change) => change.unreadable(),
             Self::Namespaces(change) => change.unreadable(),
+            Self::Claims(change) => change.unreadable(),
+            Self::Volumes(change) => change.unreadable(),
+            Self::StorageClasses(change) => change.unreadable(),
+            Self::CsiNodes(change) => change.unreadable(),
+            Self::Attachments(change) => change.unreadable(),
             Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => 0,
         }
     }
@@ -87,6 +103,11 @@ impl Event {
             Self::PriorityClasses(change) => change.went_back(),
             Self::Budgets(change) => change.went_back(),
             Self::Namespaces(change) => change.went_back(),
+            Self::Claims(change) => change.went_back(),
+            Self::Volumes(change) => change.went_back(),
+            Self::StorageClasses(change) => change.went_back(),
+            Self::CsiNodes(change) => change.went_back(),
+            Self::Attachments(change) => change.went_back(),
             Self::Ask(..) | Self::QueueSnapshot(_) => None,
         }
     }
@@ -101,6 +122,11 @@ impl Event {
             Self::PriorityClasses(_) => Some(Kind::PriorityClasses),
             Self::Budgets(_) => Some(Kind::Budgets),
             Self::Namespaces(_) => Some(Kind::Namespaces),
+            Self::Claims(_) => Some(Kind::Claims),
+            Self::Volumes(_) => Some(Kind::Volumes),
+            Self::StorageClasses(_) => Some(Kind::StorageClasses),
+            Self::CsiNodes(_) => Some(Kind::CsiNodes),
+            Self::Attachments(_) => Some(Kind::Attachments),
             Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => None,
         }
     }

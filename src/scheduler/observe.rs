@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
+use crate::api::volumes::{
+    AttachmentFacts, ClaimFacts, ClaimKey, CsiNode, CsiNodeFacts, PersistentVolume, PersistentVolumeClaim, StorageClassFacts,
+    VolumeAttachment, VolumeFacts,
+};
 use crate::api::workload::{Namespace, NamespaceLabels};
 use crate::api::{
     BudgetFacts, BudgetKey, GroupFacts, GroupKey, Node, NodeFacts, Pod, PodDisruptionBudget, PodFacts, PodGroup, PriorityClassFacts, Queue,
@@ -81,6 +86,41 @@ pub fn start(
         "watch namespaces",
         |namespace: Namespace| NamespaceLabels::of(&namespace),
         |event| Event::Namespaces(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
+    );
+    start_storage(&mut watches);
+}
+
+/// Starts the watches of the storage objects. They always run: whether a claim can be used must be known when the first pod with one comes.
+fn start_storage(watches: &mut Watches<'_>) {
+    watches.start(
+        "persistentvolumeclaims",
+        "watch persistentvolumeclaims",
+        |claim: PersistentVolumeClaim| ClaimFacts::of(&claim),
+        |event| Event::Claims(change(event, |facts| facts.key, |bad| ClaimKey::new(&bad.namespace.unwrap_or_default(), &bad.name))),
+    );
+    watches.start(
+        "persistentvolumes",
+        "watch persistentvolumes",
+        |volume: PersistentVolume| VolumeFacts::of(&volume),
+        |event| Event::Volumes(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
+    );
+    watches.start(
+        "storageclasses",
+        "watch storageclasses",
+        |class: StorageClass| StorageClassFacts::of(&class),
+        |event| Event::StorageClasses(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
+    );
+    watches.start(
+        "csinodes",
+        "watch csinodes",
+        |node: CsiNode| CsiNodeFacts::of(&node),
+        |event| Event::CsiNodes(change(event, |facts| facts.node, |bad| Arc::from(bad.name))),
+    );
+    watches.start(
+        "volumeattachments",
+        "watch volumeattachments",
+        |attachment: VolumeAttachment| AttachmentFacts::of(&attachment),
+        |event| Event::Attachments(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
     );
 }
 

@@ -10,6 +10,7 @@ use crate::accounting::{Bound, Ceiling, Excess, QueueFault, Why as Fault};
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::node::Taint;
 use crate::api::unsupported::Unsupported;
+use crate::api::volumes::{UnusableClaim, WhyUnusable};
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts};
 use crate::cycle::explain::NotPreempted;
 use crate::cycle::explain::{Count, Explanation, Reason, Refusal, Step, Tally};
@@ -71,6 +72,10 @@ fn nominated(before: Option<Refusal>) -> Refusal {
     Refusal::Nominated { victims: 1, queues: ["q".into()].into(), lack: before.and_then(|before| before.lack()) }
 }
 
+fn claim(why: WhyUnusable) -> Refusal {
+    Refusal::Claim(Arc::new(UnusableClaim { claim: "data".into(), why }))
+}
+
 /// Returns every kind of refusal with the reason by which it is counted.
 fn refusals() -> Vec<(&'static str, Refusal)> {
     let taint = Taint { key: "a".into(), value: None, effect: "NoSchedule".into() };
@@ -83,6 +88,16 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("UnsupportedField", Refusal::SubGroups),
         ("UnsupportedField", Refusal::NodeGroups { queue: "parent".into(), field: "spec.affinity" }),
         ("InvalidField", Refusal::Faulty(fault())),
+        ("ClaimNotFound", claim(WhyUnusable::NotFound)),
+        ("ClaimNotFound", claim(WhyUnusable::NotMade)),
+        ("ClaimNotOwned", claim(WhyUnusable::NotOwned)),
+        ("ClaimBeingDeleted", claim(WhyUnusable::Deleting)),
+        ("ClaimLost", claim(WhyUnusable::Lost { volume: "v".into() })),
+        ("ClaimNotBound", claim(WhyUnusable::NotBound { class: None })),
+        ("ClaimNotBound", claim(WhyUnusable::NotBound { class: Some("c".into()) })),
+        ("StorageClassNotFound", claim(WhyUnusable::ClassNotFound { class: "c".into() })),
+        ("UnsupportedField", claim(WhyUnusable::WaitsForPod { class: "c".into() })),
+        ("VolumeNotFound", claim(WhyUnusable::VolumeNotFound { volume: "v".into() })),
         ("UnsupportedField", Refusal::NetworkTopology),
         ("QueueNotFound", broken(Fault::NotFound)),
         ("QueueInvalid", broken(Fault::MissingParent { parent: "p".into() })),
@@ -111,6 +126,10 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("NodeSelector", other_machines()),
         ("NodeAffinity", nodes(Some(Reason::NodeAffinity))),
         ("HostPorts", nodes(Some(Reason::HostPorts))),
+        ("ClaimInUse", nodes(Some(Reason::ClaimInUse))),
+        ("VolumeLimit", nodes(Some(Reason::VolumeLimit))),
+        ("VolumeNodeAffinity", nodes(Some(Reason::VolumeNodeAffinity))),
+        ("VolumeZone", nodes(Some(Reason::VolumeZone))),
         ("NodeFeatures", nodes(Some(Reason::DeclaredFeature { feature: "F" }))),
         ("TopologySpread", nodes(Some(Reason::TopologySpread { topology_key: "zone".into() }))),
         ("TopologySpread", nodes(Some(Reason::TopologySpreadLabel { topology_key: "zone".into() }))),
@@ -167,6 +186,9 @@ fn only_pods_that_lack_nodes_are_unschedulable() {
         "PodAntiAffinity",
         "Taints",
         "TopologySpread",
+        "VolumeLimit",
+        "VolumeNodeAffinity",
+        "VolumeZone",
     ];
     assert_eq!(bought, nodes.into());
     // Other refusals keep their own code.

@@ -113,6 +113,11 @@ impl State {
             Event::PriorityClasses(change) => self.apply_priority_classes(change),
             Event::Budgets(change) => self.apply_budgets(change),
             Event::Namespaces(change) => self.apply_namespaces(change),
+            Event::Claims(change) => self.apply_claims(change),
+            Event::Volumes(change) => self.apply_volumes(change),
+            Event::StorageClasses(change) => self.apply_storage_classes(change),
+            Event::CsiNodes(change) => self.apply_csi_nodes(change),
+            Event::Attachments(change) => self.apply_attachments(change),
             // Done above.
             Event::WentBack(_) => {}
             Event::Ask(question, reply) => {

@@ -5,7 +5,7 @@ use crate::api::GroupKey;
 use crate::cycle::testing::{group, node, pod, running};
 use crate::scheduler::command::NominatedNode;
 use crate::scheduler::event::Change;
-use crate::scheduler::testing::{at, binds, group_status, ready, reset, state, written};
+use crate::scheduler::testing::{at, binds, group_status, no_volumes, ready, reset, state, written};
 
 #[test]
 fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
@@ -17,6 +17,7 @@ fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
     state.apply(Event::Budgets(reset(Vec::new())), at(0));
     state.apply(Event::Namespaces(reset(Vec::new())), at(0));
+    no_volumes().into_iter().for_each(|event| state.apply(event, at(0)));
     assert!(state.tick(at(1000)).is_empty());
     assert_eq!(state.next(), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));

@@ -129,7 +129,7 @@ fn a_waiting_pod_gets_its_condition_after_a_delay_and_an_unsupported_pod_at_once
     assert_eq!(
         writes(state.tick(at(500))),
         [
-            "never: UnsupportedField: this scheduler cannot honour yet: a volume that is bound to nodes (persistentVolumeClaim, ephemeral, or an attached disk)"
+            "never: UnsupportedField: this scheduler cannot honour yet: an attached volume without a claim (awsElasticBlockStore, azureDisk, azureFile, cinder, gcePersistentDisk, iscsi, portworxVolume, rbd, vsphereVolume)"
         ]
     );
     assert_eq!(writes(state.tick(at(2500))), ["orphan: PodGroupNotFound: PodGroup \"missing\" does not exist"]);

@@ -37,12 +37,34 @@ pub enum Kind {
     Budgets,
     /// The namespaces, for their labels.
     Namespaces,
+    /// The claims of pods.
+    Claims,
+    /// The volumes.
+    Volumes,
+    /// The classes of claims.
+    StorageClasses,
+    /// What kubelets say about CSI drivers.
+    CsiNodes,
+    /// The volumes that are attached to nodes.
+    Attachments,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 7] =
-        [Self::Nodes, Self::Pods, Self::Groups, Self::Queues, Self::PriorityClasses, Self::Budgets, Self::Namespaces];
+    pub const ALL: [Self; 12] = [
+        Self::Nodes,
+        Self::Pods,
+        Self::Groups,
+        Self::Queues,
+        Self::PriorityClasses,
+        Self::Budgets,
+        Self::Namespaces,
+        Self::Claims,
+        Self::Volumes,
+        Self::StorageClasses,
+        Self::CsiNodes,
+        Self::Attachments,
+    ];
 
     /// Returns its resource, as RBAC names it.
     #[must_use]
@@ -55,6 +77,11 @@ impl Kind {
             Self::PriorityClasses => "priorityclasses",
             Self::Budgets => "poddisruptionbudgets",
             Self::Namespaces => "namespaces",
+            Self::Claims => "persistentvolumeclaims",
+            Self::Volumes => "persistentvolumes",
+            Self::StorageClasses => "storageclasses",
+            Self::CsiNodes => "csinodes",
+            Self::Attachments => "volumeattachments",
         }
     }
 
@@ -63,7 +90,14 @@ impl Kind {
     pub const fn is_listed_again(self) -> bool {
         match self {
             Self::Nodes | Self::Pods | Self::Groups | Self::Queues => true,
-            Self::PriorityClasses | Self::Budgets | Self::Namespaces => false,
+            Self::PriorityClasses
+            | Self::Budgets
+            | Self::Namespaces
+            | Self::Claims
+            | Self::Volumes
+            | Self::StorageClasses
+            | Self::CsiNodes
+            | Self::Attachments => false,
         }
     }
 }

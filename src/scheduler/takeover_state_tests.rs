@@ -4,7 +4,7 @@ use super::command::Command;
 use super::event::{Change, Event, Fenced, Report};
 use super::state::State;
 use super::takeover::{FenceAnswer, Handover};
-use super::testing::{at, binds, listed, reset, state};
+use super::testing::{at, binds, listed, no_volumes, reset, state};
 use crate::api::PodFacts;
 use crate::cycle::testing::{group, node, pod, queue, running};
 
@@ -16,6 +16,7 @@ fn lists(state: &mut State, pods: Vec<PodFacts>, generation: u64) {
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
     state.apply(Event::Budgets(reset(Vec::new())), at(0));
     state.apply(Event::Namespaces(reset(Vec::new())), at(0));
+    no_volumes().into_iter().for_each(|event| state.apply(event, at(0)));
     state.apply(Event::Pods(listed(pods, generation)), at(0));
 }
 

@@ -34,6 +34,17 @@ pub(super) fn listed<T, K>(all: Vec<T>, generation: u64) -> Change<T, K> {
     Change::Reset { all, unreadable: Vec::new(), generation, back: false }
 }
 
+/// Returns the complete lists of the storage objects of a cluster without any.
+pub(super) fn no_volumes() -> [Event; 5] {
+    [
+        Event::Claims(reset(Vec::new())),
+        Event::Volumes(reset(Vec::new())),
+        Event::StorageClasses(reset(Vec::new())),
+        Event::CsiNodes(reset(Vec::new())),
+        Event::Attachments(reset(Vec::new())),
+    ]
+}
+
 /// Makes the state lead with complete lists. `queues` are in addition to `root` and `default`.
 pub(super) fn leading(
     mut state: State,
@@ -50,6 +61,7 @@ pub(super) fn leading(
     state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
     state.apply(Event::Budgets(reset(Vec::new())), at(0));
     state.apply(Event::Namespaces(reset(Vec::new())), at(0));
+    no_volumes().into_iter().for_each(|event| state.apply(event, at(0)));
     state.lead(Handover::Clean, 0, at(0));
     state
 }

@@ -11,7 +11,7 @@ use crate::api::{GroupFacts, PodFacts};
 use crate::cycle::testing::{group, node, pod, queue};
 
 /// The kinds of events, as functions that make the one that says nothing new.
-const BOOKMARKS: [fn() -> Event; 7] = [
+const BOOKMARKS: [fn() -> Event; 12] = [
     || Event::Nodes(Change::UpToDate),
     || Event::Pods(Change::UpToDate),
     || Event::Groups(Change::UpToDate),
@@ -19,6 +19,11 @@ const BOOKMARKS: [fn() -> Event; 7] = [
     || Event::PriorityClasses(Change::UpToDate),
     || Event::Budgets(Change::UpToDate),
     || Event::Namespaces(Change::UpToDate),
+    || Event::Claims(Change::UpToDate),
+    || Event::Volumes(Change::UpToDate),
+    || Event::StorageClasses(Change::UpToDate),
+    || Event::CsiNodes(Change::UpToDate),
+    || Event::Attachments(Change::UpToDate),
 ];
 
 /// Returns a state with a node, and nothing to do.
@@ -84,20 +89,25 @@ fn restored(state: &mut State, kind: usize, pods: &[PodFacts], groups: &[GroupFa
         3 => Event::Queues(list(&queues, generation)),
         4 => Event::PriorityClasses(list(&[], generation)),
         5 => Event::Budgets(list(&[], generation)),
-        _ => Event::Namespaces(list(&[], generation)),
+        6 => Event::Namespaces(list(&[], generation)),
+        7 => Event::Claims(list(&[], generation)),
+        8 => Event::Volumes(list(&[], generation)),
+        9 => Event::StorageClasses(list(&[], generation)),
+        10 => Event::CsiNodes(list(&[], generation)),
+        _ => Event::Attachments(list(&[], generation)),
     };
     state.apply(event, at(1000));
 }
 
 #[test]
 fn after_the_cluster_went_back_no_decision_is_made_before_every_kind_is_listed_again() {
-    for last in 0..7 {
+    for last in 0..12 {
         let mut state = idle();
         state.apply(Event::WentBack(1), at(1000));
         let pods = [pod("ns", "a", "g", &[("cpu", 1)])];
         let groups = [group("ns", "g", 1, "default")];
         create(&mut state, "a", at(1000));
-        for kind in (0..7).filter(|kind| *kind != last) {
+        for kind in (0..12).filter(|kind| *kind != last) {
             restored(&mut state, kind, &pods, &groups, 1);
             assert_eq!(binds(&state.tick(at(1000))), 0, "{kind} is not the last");
         }
@@ -127,7 +137,7 @@ fn a_bind_and_a_status_that_the_restored_cluster_does_not_have_are_made_again() 
     // The restored pod has no node, the restored PodGroup no status, and both have older versions.
     state.apply(Event::WentBack(1), at(30_000));
     let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
-    (0..7).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+    (0..12).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
     let commands = state.tick(at(31_000));
     assert_eq!(binds(&commands), 1, "the pod is bound again");
     state.learn(Report::Bound("ns/a".into()), at(31_100));
@@ -151,7 +161,7 @@ fn a_bind_that_was_confirmed_since_the_cluster_went_back_stays_though_the_list_d
             state.learn(Report::Bound("ns/a".into()), at(130));
         }
         let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
-        (0..7).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+        (0..12).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
         assert_eq!(binds(&state.tick(at(2000))), usize::from(confirmed_before));
         assert!(state.scheduling.cache().accounting().audit().is_clean());
     }

@@ -36,7 +36,7 @@ pub(super) async fn are_missing(w: &mut World) -> Result<()> {
     controller.wait_ready().await?;
     scheduler.wait_ready().await?;
     to_write_the_status_of_queues(cluster, &scheduler.program).await.context("queues/status")?;
-    to_see_priority_classes(cluster, &mut scheduler.program).await.context("priorityclasses")?;
+    to_see_all_kinds(cluster, &mut scheduler.program).await.context("lists")?;
     to_make_podgroups(cluster, &controller.program).await.context("podgroups")?;
     controller.end().await?;
     scheduler.end().await
@@ -66,14 +66,20 @@ async fn to_write_the_status_of_queues(cluster: &Cluster, scheduler: &Program) -
     .await
 }
 
-/// A right to read that is missing at the start: without priority classes the scheduler decides nothing, and the controller still creates PodGroups.
-async fn to_see_priority_classes(cluster: &Cluster, scheduler: &mut Program) -> Result<()> {
+/// Rights to read that are missing at the start, as beside a chart that is older than the program: without priority classes, claims and volumes the scheduler
+/// decides nothing and names each, and the controller still creates PodGroups.
+async fn to_see_all_kinds(cluster: &Cluster, scheduler: &mut Program) -> Result<()> {
     let client = cluster.client();
     scheduler.terminate().await?;
-    take(cluster, chart::SCHEDULER, "scheduling.k8s.io", "priorityclasses", "list").await?;
+    // One rule of the chart is for claims and volumes.
+    for (group, resource) in [("scheduling.k8s.io", "priorityclasses"), ("", "persistentvolumes")] {
+        take(cluster, chart::SCHEDULER, group, resource, "list").await?;
+    }
     scheduler.launch()?;
-    wait_readyz(scheduler, 503, "priorityclasses: waiting (forbidden").await?;
-    logged_once(scheduler, "cannot list resource \"priorityclasses\"").await?;
+    for kind in ["priorityclasses", "persistentvolumeclaims", "persistentvolumes"] {
+        wait_readyz(scheduler, 503, &format!("{kind}: waiting (forbidden")).await?;
+        logged_once(scheduler, &format!("cannot list resource \"{kind}\"")).await?;
+    }
     Workload::new("later").replicas(2).gang("2").make(&client).await?;
     wait_one_group(&client, "later", 20).await?;
     holds_for(secs(3), "nothing is bound while a list is missing", || async {

@@ -20,7 +20,20 @@ use crate::world::World;
 use crate::{chart, http, say};
 
 /// The kinds that must be listed before any decision.
-const KINDS: [&str; 7] = ["nodes", "pods", "podgroups", "queues", "priorityclasses", "poddisruptionbudgets", "namespaces"];
+const KINDS: [&str; 12] = [
+    "nodes",
+    "pods",
+    "podgroups",
+    "queues",
+    "priorityclasses",
+    "poddisruptionbudgets",
+    "namespaces",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "storageclasses",
+    "csinodes",
+    "volumeattachments",
+];
 
 /// A4 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of one kind after the
 /// other comes so many seconds late; pods are submitted at once: nothing is bound before the list is there, then one that has room is, and one that

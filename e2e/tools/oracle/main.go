@@ -1,6 +1,6 @@
 // The oracle answers which nodes kube-scheduler would let a pod go to, and which of them it would prefer, by its own filter and score plugins on a snapshot.
 //
-// It reads one JSON object a line: {"nodes": [...], "pods": [...], "namespaces": [...], "pending": [...]}. The pods have a node that is among the nodes.
+// It reads one JSON object a line: {"nodes": [...], "pods": [...], "namespaces": [...], "pending": [...]}, and the storage objects of volumes.go. The pods have a node that is among the nodes.
 // It writes one JSON object a line: {"answers": [{NODE: [PLUGIN, REASON, ...], ...}, ...]}, one entry for each pending pod, with a node only if it is refused;
 // or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node. Under the empty name stands the message that the pod would get
 // if it had no node.
@@ -34,7 +34,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// The plugins that are asked, in the order of kube-scheduler's default profile. Claims of devices are refused by both; volumes have an oracle of their own.
+// The plugins that are asked, in the order of kube-scheduler's default profile. Claims of devices are refused by both; volumes.go adds those for volumes.
 var asked = map[string]bool{
 	names.NodeUnschedulable: true, names.NodeName: true, names.TaintToleration: true, names.NodeAffinity: true, names.NodePorts: true,
 	names.NodeResourcesFit: true, names.PodTopologySpread: true, names.InterPodAffinity: true, names.NodeDeclaredFeatures: true,
@@ -47,6 +47,7 @@ type question struct {
 	Pods       []*v1.Pod       `json:"pods"`
 	Namespaces []*v1.Namespace `json:"namespaces"`
 	Pending    []*v1.Pod       `json:"pending"`
+	storage
 
 	ReplicaSets []*appsv1.ReplicaSet `json:"replicaSets"`
 	Scores      bool                 `json:"scores"`
@@ -96,8 +97,11 @@ func (q *question) ask(client kubernetes.Interface, profile *config.KubeSchedule
 	}
 	snapshot := cache.NewSnapshot(q.Pods, q.Nodes)
 	scheduler, err := runtime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile, runtime.WithClientSet(client),
-		runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(snapshot), runtime.WithParallelism(1))
+		runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(snapshot), runtime.WithParallelism(1), csiNodes(factory))
 	if err != nil {
+		return nil, err
+	}
+	if err := q.storage.add(factory); err != nil {
 		return nil, err
 	}
 	var back reply

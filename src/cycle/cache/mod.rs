@@ -32,12 +32,14 @@ mod pods;
 mod queues;
 mod rank;
 pub(in crate::cycle) mod reservation;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::{Accounting, ROOT_QUEUE};
+use crate::api::volumes::CsiNodeFacts;
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
 use crate::resources::Resources;
@@ -79,7 +81,9 @@ pub struct Cache {
     pub(in crate::cycle) accounting: Accounting,
     /// The nodes, and which of them changed.
     pub(in crate::cycle) nodes: Nodes,
-    /// The pods that affinity, anti-affinity and spread count, ours and foreign, and those of them on nodes.
+    /// What kubelets say about CSI drivers, by node.
+    csi_nodes: BTreeMap<Arc<str>, Arc<CsiNodeFacts>>,
+    /// The pods that affinity, anti-affinity and spread count, ours and foreign, and those of them on nodes; and the volumes that they use.
     pub(in crate::cycle) on_nodes: PlacedPods,
     /// Our waiting pods, by label set.
     waiting_with: BTreeMap<LabelSetId, BTreeSet<Uid>>,
@@ -124,6 +128,7 @@ impl Cache {
             schedulers: schedulers.into_iter().collect(),
             accounting: Accounting::new(),
             nodes: Nodes::default(),
+            csi_nodes: BTreeMap::new(),
             on_nodes: PlacedPods::default(),
             waiting_with: BTreeMap::new(),
             crowded: BTreeSet::new(),

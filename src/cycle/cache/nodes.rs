@@ -35,7 +35,9 @@ impl Cache {
         self.nodes.set_images(&name, &images);
     }
 
-    fn apply_node_but_images(&mut self, facts: NodeFacts) {
+    /// Does the same without the images, which stay as they are.
+    pub(super) fn apply_node_but_images(&mut self, mut facts: NodeFacts) {
+        facts.csi = self.csi_nodes.get(&facts.name).cloned();
         let known = self.nodes.id(&facts.name).and_then(|id| self.nodes.get(id));
         if known.is_some_and(|known| **known == facts) {
             return;

@@ -34,6 +34,7 @@ impl Cache {
     }
 
     fn move_pod(&mut self, uid: &Uid, left: Vec<SelectorId>, to: Option<Place>) {
+        let rivals = self.rivals_of(uid);
         match to {
             Some(place) => self.on_nodes.put(uid, place),
             None => _ = self.on_nodes.take(uid),
@@ -41,6 +42,7 @@ impl Cache {
         if !left.is_empty() {
             self.changed(Wake::PodLeft(left));
         }
+        self.claims_left(uid, &rivals);
         self.came(uid);
     }
 
@@ -59,8 +61,9 @@ impl Cache {
 
     /// The pod is gone, or is no pod of ours and has no node.
     pub(super) fn count_no_more(&mut self, uid: &Uid) {
-        let left = self.interested_on_its_node(uid);
+        let (left, rivals) = (self.interested_on_its_node(uid), self.rivals_of(uid));
         self.on_nodes.forget(uid);
+        self.claims_left(uid, &rivals);
         if !left.is_empty() {
             self.changed(Wake::PodLeft(left));
         }
@@ -94,6 +97,8 @@ impl Cache {
             let Some(member) = self.pods.get(&uid) else { continue };
             let mut facts = PodFacts::clone(&member.facts);
             facts.unsupported.retain(|field| *field != Unsupported::Selector);
+            // Its claims may have changed meanwhile: the terms of a refused pod are not known.
+            self.resolve_claims(&mut facts);
             self.apply_pod(facts);
         }
     }

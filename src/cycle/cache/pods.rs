@@ -56,7 +56,7 @@ pub enum State {
     Nominated,
     /// It has scheduling gates, so it is not placed.
     Gated,
-    /// It requests something that the scheduler does not support.
+    /// It requests something that the scheduler does not support, or a claim of it cannot be used now.
     Blocked,
     /// It has a node or is being bound.
     Placed,
@@ -95,17 +95,17 @@ impl Member {
             (true, false) => State::Placed,
             (false, true) => State::Gone,
             (false, false) if facts.gated => State::Gated,
-            (false, false) if !facts.unsupported.is_empty() || !facts.faults.is_empty() => State::Blocked,
+            (false, false) if !facts.unsupported.is_empty() || !facts.faults.is_empty() || facts.unusable_claim.is_some() => State::Blocked,
             (false, false) if self.nominated.is_some() => State::Nominated,
             (false, false) => State::Waiting,
         }
     }
 
-    /// Returns why the pod can never be placed as it is; none where it can.
+    /// Returns why the pod cannot be placed as it and its claims are; none where it can.
     #[must_use]
     pub fn blocked(&self) -> Option<Refusal> {
         match (self.facts.unsupported.as_slice(), self.facts.faults.first()) {
-            ([], None) => None,
+            ([], None) => self.facts.unusable_claim.clone().map(Refusal::Claim),
             ([], Some(fault)) => Some(Refusal::Faulty(fault.clone())),
             (fields, _) => Some(Refusal::Unsupported(fields.to_vec())),
         }

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::accounting::{Bound, Ceiling, QueueFault, Why};
+use crate::api::volumes::WhyUnusable;
 
 use super::{Lack, Reason, Refusal, Step, Tally};
 
@@ -41,6 +42,18 @@ codes! {
     BindBackoff,
     /// The API server has not answered some bindings; their nodes stay charged.
     BindUnanswered,
+    /// A claim of a pod is being deleted.
+    ClaimBeingDeleted,
+    /// A pod uses a claim that only one pod at a time may use.
+    ClaimInUse,
+    /// The volume of a claim is gone.
+    ClaimLost,
+    /// A claim of a pod is not bound to a volume.
+    ClaimNotBound,
+    /// A claim of a pod does not exist.
+    ClaimNotFound,
+    /// A claim that is made for a pod has the name of another object's claim.
+    ClaimNotOwned,
     /// All nodes together have no room left.
     ClusterFull,
     /// Most nodes are cordoned.
@@ -93,12 +106,22 @@ codes! {
     RoomReserved,
     /// Pods that the gang needs are held back by their scheduling gates.
     SchedulingGated,
+    /// The StorageClass of a claim that is not bound does not exist.
+    StorageClassNotFound,
     /// Most nodes have a taint that the pod does not tolerate.
     Taints,
     /// In most topology domains, the pod would exceed a spread constraint.
     TopologySpread,
     /// The pod, the PodGroup or the queue uses a field that is not supported yet.
     UnsupportedField,
+    /// Most nodes take no more volumes of a driver.
+    VolumeLimit,
+    /// Most nodes cannot mount a volume of the pod.
+    VolumeNodeAffinity,
+    /// The volume of a claim does not exist.
+    VolumeNotFound,
+    /// Most nodes are in no zone of a volume of the pod.
+    VolumeZone,
     /// Pods are being preempted; their places are nominated for the PodGroup.
     WaitingForPreemption,
 }
@@ -127,6 +150,10 @@ impl Code {
                 | Self::PodAntiAffinity
                 | Self::Taints
                 | Self::TopologySpread
+                | Self::ClaimInUse
+                | Self::VolumeLimit
+                | Self::VolumeNodeAffinity
+                | Self::VolumeZone
         )
     }
 
@@ -139,7 +166,8 @@ impl Code {
     /// Whether a further node could help. Autoscalers add nodes for such pods, and for no other (docs/decisions/2026-11-22-reasons-of-pods.md).
     #[must_use]
     pub const fn lacks_nodes(self) -> bool {
-        self.is_of_nodes() || matches!(self, Self::ClusterFull)
+        // A claim for one pod is in use wherever a further node is.
+        (self.is_of_nodes() && !matches!(self, Self::ClaimInUse)) || matches!(self, Self::ClusterFull)
     }
 
     /// Whether both are the same cause, but for what most nodes say.
@@ -179,6 +207,7 @@ impl<'a> Cause<'a> {
             Refusal::Unsupported(_) | Refusal::NetworkTopology | Refusal::SubGroups => Self::plain(Code::UnsupportedField),
             Refusal::NodeGroups { queue, .. } => Self::at(Code::UnsupportedField, queue),
             Refusal::Faulty(_) => Self::plain(Code::InvalidField),
+            Refusal::Claim(unusable) => Self::plain(of_claim(&unusable.why)),
             Refusal::Queue(fault) => Self::at(of_fault(fault), &fault.queue),
             Refusal::Closed { queue } => Self::at(Code::QueueClosed, queue),
             Refusal::Ceiling(ceiling) => {
@@ -223,12 +252,29 @@ impl Reason {
             Self::NodeSelector => Code::NodeSelector,
             Self::NodeAffinity | Self::NotNamed | Self::NamesConflict => Code::NodeAffinity,
             Self::HostPorts => Code::HostPorts,
+            Self::ClaimInUse => Code::ClaimInUse,
+            Self::VolumeLimit => Code::VolumeLimit,
+            Self::VolumeNodeAffinity => Code::VolumeNodeAffinity,
+            Self::VolumeZone => Code::VolumeZone,
             Self::DeclaredFeature { .. } => Code::NodeFeatures,
             Self::PodAffinity { .. } => Code::PodAffinity,
             Self::PodAntiAffinity { .. } | Self::ExistingAntiAffinity { .. } => Code::PodAntiAffinity,
             Self::TopologySpread { .. } | Self::TopologySpreadLabel { .. } => Code::TopologySpread,
             Self::Lacks(_) => Code::InsufficientResources,
         }
+    }
+}
+
+const fn of_claim(why: &WhyUnusable) -> Code {
+    match why {
+        WhyUnusable::NotFound | WhyUnusable::NotMade => Code::ClaimNotFound,
+        WhyUnusable::NotOwned => Code::ClaimNotOwned,
+        WhyUnusable::Deleting => Code::ClaimBeingDeleted,
+        WhyUnusable::Lost { .. } => Code::ClaimLost,
+        WhyUnusable::NotBound { .. } => Code::ClaimNotBound,
+        WhyUnusable::ClassNotFound { .. } => Code::StorageClassNotFound,
+        WhyUnusable::WaitsForPod { .. } => Code::UnsupportedField,
+        WhyUnusable::VolumeNotFound { .. } => Code::VolumeNotFound,
     }
 }
 
@@ -291,6 +337,9 @@ mod tests {
             "PodAntiAffinity",
             "Taints",
             "TopologySpread",
+            "VolumeLimit",
+            "VolumeNodeAffinity",
+            "VolumeZone",
         ];
         assert_eq!(helped, wanted);
     }

@@ -171,6 +171,7 @@ impl Explanation {
             Refusal::NoGroup { name } => self.pod_group = Some(name.to_string()),
             Refusal::Unsupported(fields) => self.details = fields.iter().map(|field| field.field().to_owned()).collect(),
             Refusal::Faulty(fault) => self.details = vec![fault.to_string()],
+            Refusal::Claim(unusable) => self.details = vec![unusable.to_string()],
             Refusal::NetworkTopology => self.details = vec!["spec.networkTopology".to_owned()],
             Refusal::SubGroups => self.details = vec!["spec.subGroupPolicy".to_owned()],
             Refusal::NodeGroups { field, .. } => self.details = vec![(*field).to_owned()],

@@ -19,6 +19,7 @@ impl fmt::Display for Refusal {
                 write!(f, "this scheduler cannot honour yet: {}", named.join("; "))
             }
             Self::Faulty(fault) => write!(f, "cannot be read: {fault}"),
+            Self::Claim(unusable) => write!(f, "{unusable}"),
             Self::NetworkTopology => f.write_str("this scheduler cannot honour yet: spec.networkTopology with mode hard"),
             Self::SubGroups => {
                 f.write_str("this scheduler cannot honour yet: spec.subGroupPolicy[] with minSubGroups, or with a subGroupSize above 1")

@@ -20,6 +20,12 @@ impl fmt::Display for Reason {
             Self::NotNamed => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
             Self::NamesConflict => CONFLICT,
             Self::DeclaredFeature { .. } => "node(s) didn't match Pod's required features",
+            Self::ClaimInUse => {
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+            }
+            Self::VolumeLimit => "node(s) exceed max volume count",
+            Self::VolumeNodeAffinity => "node(s) didn't match PersistentVolume's node affinity",
+            Self::VolumeZone => "node(s) had no available volume zone",
             Self::HostPorts => "node(s) didn't have free ports for the requested pod ports",
             Self::TopologySpreadLabel { .. } => "node(s) didn't match pod topology spread constraints (missing required label)",
             Self::TopologySpread { .. } => "node(s) didn't match pod topology spread constraints",

@@ -50,6 +50,10 @@ fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &N
         | Reason::NotNamed
         | Reason::NamesConflict
         | Reason::HostPorts
+        | Reason::ClaimInUse
+        | Reason::VolumeLimit
+        | Reason::VolumeNodeAffinity
+        | Reason::VolumeZone
         | Reason::DeclaredFeature { .. }
         | Reason::Lacks(_)
         | Reason::TopologySpread { .. }

@@ -55,7 +55,10 @@ struct Entry {
 impl Classes {
     /// Adds the pod to the users of its class, and returns the class.
     pub fn join(&mut self, pod: &PodFacts, placed: &mut PlacedPods) -> ClassId {
-        let terms = placed.set_of(&pod.uid).map(|set| ClassTerms::join(&pod.terms, set, placed)).unwrap_or_default();
+        let terms = placed
+            .set_of(&pod.uid)
+            .map(|set| ClassTerms::join(&pod.terms, pod.constraints.volumes.as_ref(), set, placed))
+            .unwrap_or_default();
         let key: Key = (pod.request.iter().map(|(name, amount)| (name.clone(), amount)).collect(), pod.constraints.clone(), terms.clone());
         let id = match self.ids.get(&key).copied() {
             Some(id) => {

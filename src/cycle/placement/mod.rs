@@ -8,7 +8,7 @@
 //!
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
-//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences), [`nodes`], [`class`], [`topology`],
+//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences), [`nodes`], [`class`], [`topology`], [`volumes`],
 //! [`nominated_by_others`],
 //! [`first_refused`] (for reports), and how the best node is found fast: [`finder`], `node_table`.
 //!
@@ -30,6 +30,7 @@ mod search;
 pub mod snapshot;
 pub mod topology;
 pub mod trial;
+pub mod volumes;
 mod weigh;
 
 #[cfg(test)]

@@ -315,7 +315,7 @@ impl<'w> Placer<'w> {
     fn verdict_on(&mut self, pod: &PodFacts) -> Verdict {
         let placed = self.trial.placed();
         let Some(set) = placed.set_of(&pod.uid) else { return Verdict::default() };
-        let terms = ClassTerms::join(&pod.terms, set, placed);
+        let terms = ClassTerms::join(&pod.terms, pod.constraints.volumes.as_ref(), set, placed);
         let class = Class { request: pod.request.clone(), constraints: pod.constraints.clone(), terms };
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let verdict = self.finder.verdict(&class.terms, &counting(&class, snapshot.nodes), snapshot);

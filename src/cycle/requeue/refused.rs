@@ -49,6 +49,7 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
         Refusal::NoGroup { .. }
         | Refusal::Unsupported(_)
         | Refusal::Faulty(_)
+        | Refusal::Claim(_)
         | Refusal::NetworkTopology
         | Refusal::SubGroups
         | Refusal::NodeGroups { .. }

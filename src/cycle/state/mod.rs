@@ -12,6 +12,7 @@ mod binds;
 mod keep;
 mod nominate;
 mod standby;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -136,7 +137,8 @@ impl SchedulingState {
     }
 
     /// Adds or updates a pod. A foreign pod is charged to its node and to no queue.
-    pub fn apply_pod(&mut self, facts: PodFacts) {
+    pub fn apply_pod(&mut self, mut facts: PodFacts) {
+        self.cache.resolve_claims(&mut facts);
         if !self.nominations.gangs.is_empty()
             && let Some(key) = nominations::broken_by_pod(&self.cache, &facts)
         {

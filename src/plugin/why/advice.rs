@@ -29,6 +29,17 @@ impl<'a> Refused<'a> {
             Code::BindUnanswered => {
                 "the API server must answer the bindings: see its log, and webhooks for pods/binding that hang".to_owned()
             }
+            Code::ClaimBeingDeleted => format!("the claim must be made again: it is being deleted, and stays so while a pod uses it{}", self.detail()),
+            Code::ClaimInUse => "the pod that uses the claim must end: one pod at a time may use it (ReadWriteOncePod)".to_owned(),
+            Code::ClaimLost => format!("the volume of the claim must exist again, or the claim be made again{}", self.detail()),
+            Code::ClaimNotBound => format!("the claim must be bound to a volume: the Events of the claim say what keeps it from that{}", self.detail()),
+            Code::ClaimNotFound => format!("the claim must be made{}", self.detail()),
+            Code::ClaimNotOwned => format!("the claim with the name that the pod needs must be deleted, or the pod be named otherwise{}", self.detail()),
+            Code::StorageClassNotFound => format!("the StorageClass must be made, or the claim name another{}", self.detail()),
+            Code::VolumeLimit => "a pod with a volume of the same driver must leave its node, or nodes that take more volumes be added".to_owned(),
+            Code::VolumeNodeAffinity => "a node that can mount the volumes of the pods must have room, or such a node be added".to_owned(),
+            Code::VolumeNotFound => format!("the volume of the claim must exist{}", self.detail()),
+            Code::VolumeZone => "a node in the zones of the volumes of the pods must have room, or such a node be added".to_owned(),
             Code::ClusterFull => format!("{} must become free on the nodes, or nodes be added", self.resource()),
             Code::Cordoned => "uncordon nodes (kubectl uncordon), if the next member fits there".to_owned(),
             Code::GuaranteeReserved => self.of_guarantees(),

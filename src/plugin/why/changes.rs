@@ -103,6 +103,17 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
         Code::BehindInFifoQueue
         | Code::BindBackoff
         | Code::BindUnanswered
+        | Code::ClaimBeingDeleted
+        | Code::ClaimInUse
+        | Code::ClaimLost
+        | Code::ClaimNotBound
+        | Code::ClaimNotFound
+        | Code::ClaimNotOwned
+        | Code::StorageClassNotFound
+        | Code::VolumeLimit
+        | Code::VolumeNodeAffinity
+        | Code::VolumeNotFound
+        | Code::VolumeZone
         | Code::ClusterFull
         | Code::GuaranteeReserved
         | Code::NonPreemptableOverEntitlement
@@ -203,6 +214,15 @@ fn of_reason(reason: &Reason, count: Count, known: &Known<'_>) -> String {
         }
         Reason::NamesConflict => "let each term of the pods' required node affinity name one node only (metadata.name)".to_owned(),
         Reason::DeclaredFeature { feature } => format!("the kubelets of {} must declare the feature {feature}", nodes_of(count)),
+        Reason::ClaimInUse => "the pod that uses the claim must end: one pod at a time may use it (ReadWriteOncePod)".to_owned(),
+        Reason::VolumeLimit => format!(
+            "a pod with a volume of the same driver must leave one of {}, or nodes that take more volumes be added",
+            nodes_of(count)
+        ),
+        Reason::VolumeNodeAffinity => format!("the volumes of the pods must be such that {} can mount them", nodes_of(count)),
+        Reason::VolumeZone => {
+            format!("{} must be in the zones of the volumes (labels topology.kubernetes.io/zone and region)", nodes_of(count))
+        }
         Reason::HostPorts => {
             format!("a pod with the same host port must leave one of {}, or the pods ask for another port", nodes_of(count))
         }

@@ -71,6 +71,8 @@ pub(super) fn places(
     let schedulers: BTreeSet<String> = pods.iter().filter(|pod| pod.group == group.key).map(|pod| pod.scheduler.to_string()).collect();
     let mut scheduling = SchedulingState::new(schedulers);
     scheduling.name_node_groups(barred);
+    // A user may not read the volumes of the cluster. What they refuse, the scheduler says itself.
+    scheduling.ignore_volumes();
     namespaces.iter().for_each(|namespace| scheduling.apply_namespace(&namespace.name, namespace.labels.clone()));
     nodes.iter().cloned().for_each(|node| scheduling.apply_node(node));
     // Other waiting pods and other PodGroups are left out, so the cycle tries only this PodGroup.

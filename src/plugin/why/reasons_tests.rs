@@ -13,8 +13,9 @@ use crate::api::pod_terms::{HostPort, PodSelector, PodTerms, SpreadConstraint};
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::queue::NodeGroupAffinity;
 use crate::api::unsupported::Unsupported;
+use crate::api::volumes::{UnusableClaim, WhyUnusable};
 use crate::api::{self, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts};
-use crate::cycle::explain::{Code, Explanation, Lack, Reason, Refusal, Step, Tally};
+use crate::cycle::explain::{Code, Count, Explanation, Lack, Reason, Refusal, Step, Tally};
 use crate::cycle::testing::{group, keeps_away, node, pod, queue, running};
 use crate::plugin::answers::WaitingAnswer;
 use crate::plugin::queues::Queues;
@@ -43,6 +44,16 @@ impl Case {
             queues: vec![queue("q", None, &[])],
             said,
         }
+    }
+
+    fn of_claim(why: WhyUnusable) -> Self {
+        Self::said(Refusal::Claim(Arc::new(UnusableClaim { claim: "data".into(), why })))
+    }
+
+    /// The plugin does not read volumes, so the nodes do not show it.
+    fn of_volumes(reason: Reason) -> Self {
+        let reasons = [(reason, Count { nodes: 1, ..Count::default() })].into();
+        Self::said(Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 1, reasons }), exceeds: None })
     }
 
     fn of_queue(name: &str, why: Fault, queues: Vec<QueueFacts>) -> Self {
@@ -154,6 +165,17 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             Case::of_nodes(Some(Reason::NodeAffinity), |case| case.pods[0].constraints.node_affinity = Some(Vec::new())),
             "required node affinity",
         ),
+        ("ClaimBeingDeleted", Case::of_claim(WhyUnusable::Deleting), "stays so while a pod uses it"),
+        ("ClaimInUse", Case::of_volumes(Reason::ClaimInUse), "one pod at a time"),
+        ("ClaimLost", Case::of_claim(WhyUnusable::Lost { volume: "v".into() }), "must exist again"),
+        ("ClaimNotBound", Case::of_claim(WhyUnusable::NotBound { class: None }), "must be bound to a volume"),
+        ("ClaimNotFound", Case::of_claim(WhyUnusable::NotFound), "persistentvolumeclaim \"data\" not found"),
+        ("ClaimNotOwned", Case::of_claim(WhyUnusable::NotOwned), "must be deleted"),
+        ("StorageClassNotFound", Case::of_claim(WhyUnusable::ClassNotFound { class: "c".into() }), "the StorageClass must be made"),
+        ("VolumeLimit", Case::of_volumes(Reason::VolumeLimit), "a volume of the same driver"),
+        ("VolumeNodeAffinity", Case::of_volumes(Reason::VolumeNodeAffinity), "can mount the volumes"),
+        ("VolumeNotFound", Case::of_claim(WhyUnusable::VolumeNotFound { volume: "v".into() }), "the volume of the claim must exist"),
+        ("VolumeZone", Case::of_volumes(Reason::VolumeZone), "in the zones of the volumes"),
         (
             "HostPorts",
             Case::of_nodes(Some(Reason::HostPorts), |case| {

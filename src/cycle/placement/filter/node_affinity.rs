@@ -1,5 +1,7 @@
 //! The predicate for the pod's required node affinity: one of its terms must hold for the node.
 
+use std::collections::BTreeMap;
+
 use crate::api::NodeFacts;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
 use crate::api::pod_facts::Constraints;
@@ -21,21 +23,24 @@ impl Predicate for NodeAffinity {
 
 /// Returns whether one of the terms of the required node affinity holds, if there is one.
 pub(super) fn matches(constraints: &Constraints, node: &NodeFacts) -> bool {
-    constraints.node_affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| holds(term, node)))
+    constraints.node_affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| holds(term, &node.labels, Some(&node.name))))
 }
 
 /// Returns the sum of the weights of the terms that hold.
 pub(in crate::cycle::placement) fn preference(terms: &[(i32, NodeSelectorTerm)], node: &NodeFacts) -> i64 {
-    terms.iter().filter(|(_, term)| holds(term, node)).map(|(weight, _)| i64::from(*weight)).sum()
+    terms.iter().filter(|(_, term)| holds(term, &node.labels, Some(&node.name))).map(|(weight, _)| i64::from(*weight)).sum()
 }
 
-/// Returns whether a term holds: all its requirements must hold. A term without requirements never holds.
-fn holds(term: &NodeSelectorTerm, node: &NodeFacts) -> bool {
+/// Returns whether a term holds for a node with these labels and this name; without a name, requirements on fields are ignored. All its requirements must hold. A term without requirements never holds.
+pub(super) fn holds(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, name: Option<&str>) -> bool {
     if term.match_expressions.is_empty() && term.match_fields.is_empty() {
         return false;
     }
-    term.match_expressions.iter().all(|requirement| meets(requirement, node.labels.get(&requirement.key).map(String::as_str)))
-        && term.match_fields.iter().all(|requirement| requirement.key == "metadata.name" && meets(requirement, Some(&node.name)))
+    term.match_expressions.iter().all(|requirement| meets(requirement, labels.get(&requirement.key).map(String::as_str)))
+        && term
+            .match_fields
+            .iter()
+            .all(|requirement| name.is_none_or(|name| requirement.key == "metadata.name" && meets(requirement, Some(name))))
 }
 
 fn meets(requirement: &NodeRequirement, value: Option<&str>) -> bool {
@@ -90,16 +95,16 @@ mod tests {
         ];
         for (key, operator, values, want) in table {
             let term = NodeSelectorTerm { match_expressions: vec![requirement(key, operator, values)], match_fields: Vec::new() };
-            assert_eq!(holds(&term, &facts), want, "{key} {operator} {values:?}");
+            assert_eq!(holds(&term, &facts.labels, Some(&facts.name)), want, "{key} {operator} {values:?}");
         }
     }
 
     #[test]
     fn an_empty_term_holds_nowhere_and_the_field_is_the_name() {
         let facts = node("n1", &[]);
-        assert!(!holds(&NodeSelectorTerm::default(), &facts));
+        assert!(!holds(&NodeSelectorTerm::default(), &facts.labels, Some(&facts.name)));
         let term = |key: &str| NodeSelectorTerm { match_expressions: Vec::new(), match_fields: vec![requirement(key, "In", &["n1"])] };
-        assert!(holds(&term("metadata.name"), &facts));
-        assert!(!holds(&term("metadata.uid"), &facts));
+        assert!(holds(&term("metadata.name"), &facts.labels, Some(&facts.name)));
+        assert!(!holds(&term("metadata.uid"), &facts.labels, Some(&facts.name)));
     }
 }

@@ -1,8 +1,11 @@
 //! Tests of the properties that every predicate has.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::api::node::Taint;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
+use crate::api::volumes::{CsiNodeFacts, PodVolumes, VolumeAffinity, VolumeZone};
 use crate::cycle::testing::{amounts, node};
 
 /// The number of predicates. A new predicate needs a case in each test that has one for every predicate.
@@ -19,6 +22,10 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
     small.labels.insert("zone".into(), "a".into());
     let mut grouped = node("grouped", &[("cpu", 4)]);
     grouped.labels.insert(crate::api::names::NODE_GROUP.into(), "others".into());
+    let labels = |zone: &str| [("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into();
+    let mut zoned = node("zoned", &[("cpu", 4)]);
+    zoned.labels = labels("a");
+    zoned.csi = Some(Arc::new(CsiNodeFacts { limits: [(Arc::from("d"), 1)].into(), ..CsiNodeFacts::default() }));
     let (nothing, zone_a) =
         (Verdict::default(), Verdict::refusing(NodeId::first(), Reason::PodAffinity { topology_key: "zone".to_owned() }));
     let (none, others) = (BTreeSet::new(), BTreeSet::from(["others".to_owned()]));
@@ -30,15 +37,20 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
     let term = NodeSelectorTerm { match_expressions: Vec::new(), match_fields: vec![name] };
     let named = Constraints { node_affinity: Some(vec![term]), ..Constraints::default() };
     let features = Constraints { node_features: ["RestartAllContainersOnContainerExits"].into(), ..Constraints::default() };
+    let nowhere = VolumeAffinity { terms: Some(Arc::from([])), migrated: None };
+    let zone = VolumeZone { label: "topology.kubernetes.io/zone", present: "topology.kubernetes.io/zone", values: [Arc::from("b")].into() };
+    let volumes = |volumes: PodVolumes| Constraints { volumes: Some(Arc::new(volumes)), ..Constraints::default() };
+    let mountable = volumes(PodVolumes { affinity: [nowhere].into(), ..PodVolumes::default() });
+    let in_zone_b = volumes(PodVolumes { zones: [zone].into(), ..PodVolumes::default() });
     let mut refused = [false; COUNT];
-    for facts in [&plain, &small, &cordoned, &tainted, &grouped] {
+    for facts in [&plain, &small, &cordoned, &tainted, &grouped, &zoned] {
         let used = Resources::new();
         let node = NodeState {
             id: NodeId::first(),
             facts,
             accounting: NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used },
         };
-        for constraints in [&Constraints::default(), &selector, &affinity, &named, &features] {
+        for constraints in [&Constraints::default(), &selector, &affinity, &named, &features, &mountable, &in_zone_b] {
             for (verdict, barred) in [(&nothing, &none), (&zone_a, &none), (&nothing, &others)] {
                 let request = amounts(&[("cpu", 1)]);
                 let query = Query { request: &request, constraints, verdict, barred, images: None };

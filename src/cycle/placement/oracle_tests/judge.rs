@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::api::volumes::{AttachmentFacts, ClaimFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts};
 use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::explain::Reason;
 use crate::cycle::placement::Strategy as NodeStrategy;
@@ -107,6 +108,15 @@ pub(super) fn state_of(question: &Value) -> SchedulingState {
     for node in list("nodes") {
         state.apply_node(NodeFacts::of(&serde_json::from_value(node).unwrap()));
     }
+    // Most questions have no storage objects.
+    fn each<T: serde::de::DeserializeOwned>(question: &Value, name: &str) -> Vec<T> {
+        question.get(name).map(|list| serde_json::from_value(list.clone()).unwrap()).unwrap_or_default()
+    }
+    each(question, "claims").iter().for_each(|claim| state.apply_claim(ClaimFacts::of(claim)));
+    each(question, "volumes").iter().for_each(|volume| state.apply_volume(VolumeFacts::of(volume)));
+    each(question, "classes").iter().for_each(|class| state.apply_storage_class(StorageClassFacts::of(class)));
+    each(question, "csiNodes").iter().for_each(|node| state.apply_csi_node(CsiNodeFacts::of(node)));
+    each(question, "attachments").iter().for_each(|attachment| state.apply_attachment(AttachmentFacts::of(attachment)));
     for pod in list("pods").into_iter().chain(list("pending")) {
         state.apply_pod(PodFacts::of(&serde_json::from_value(pod).unwrap()));
     }
@@ -117,6 +127,10 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Said {
     let cache = &state.cache;
     let member = &cache.pods[uid];
     assert!(member.facts.faults.is_empty() && member.facts.unsupported.is_empty(), "{:?}", member.facts);
+    if let Some(unusable) = &member.facts.unusable_claim {
+        let answer = cache.nodes.iter().map(|node| (node.name.to_string(), vec![CLAIM.to_owned(), unusable.to_string()])).collect();
+        return Said { answer, message: None };
+    }
     let class = cache.classes.get(member.class.unwrap()).unwrap();
     let barred = [].into();
     let (nodes, placed) = (&cache.nodes, &cache.on_nodes);
@@ -143,6 +157,9 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Said {
     Said { answer, message }
 }
 
+/// Stands for the plugin where a claim cannot be used: each plugin for volumes may be the first to say so.
+pub(super) const CLAIM: &str = "claim";
+
 /// The plugin of kube-scheduler that refuses for this reason.
 fn plugin(reason: &Reason) -> &'static str {
     match reason {
@@ -154,6 +171,10 @@ fn plugin(reason: &Reason) -> &'static str {
         Reason::TopologySpreadLabel { .. } | Reason::TopologySpread { .. } => "PodTopologySpread",
         Reason::PodAffinity { .. } | Reason::PodAntiAffinity { .. } | Reason::ExistingAntiAffinity { .. } => "InterPodAffinity",
         Reason::DeclaredFeature { .. } => "NodeDeclaredFeatures",
+        Reason::ClaimInUse => "VolumeRestrictions",
+        Reason::VolumeLimit => "NodeVolumeLimits",
+        Reason::VolumeNodeAffinity => "VolumeBinding",
+        Reason::VolumeZone => "VolumeZone",
         Reason::NodeGroup { .. } => panic!("no node has a group"),
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::pod_terms::{HostPort, PodSelector, PodTerms, SpreadConstraint};
+use crate::api::volumes::PodVolumes;
 
 use super::class_preferences::ClassPreferences;
 use super::placed::{PlacedPods, TermId};
@@ -27,6 +28,8 @@ pub struct ClassTerms {
     pub kept_away_by: Vec<TermId>,
     /// What pods of the class prefer, and which pods prefer them; none where there is neither.
     pub preferences: Option<ClassPreferences>,
+    /// What the claims require, if it matters what other pods use of them.
+    pub volumes: Option<Arc<PodVolumes>>,
 }
 
 /// The terms of required affinity.
@@ -52,9 +55,9 @@ pub struct Spread {
 }
 
 impl ClassTerms {
-    /// Joins the selectors of these terms, for a pod with the label set. [`leave`](Self::leave) is the inverse.
+    /// Joins the selectors of these terms, for a pod with the label set and with claims that require this. [`leave`](Self::leave) is the inverse.
     #[must_use]
-    pub fn join(terms: &PodTerms, set: LabelSetId, placed: &mut PlacedPods) -> Self {
+    pub fn join(terms: &PodTerms, volumes: Option<&Arc<PodVolumes>>, set: LabelSetId, placed: &mut PlacedPods) -> Self {
         let mut join = |all: &[PodSelector]| placed.join_selector(all, &terms.namespace);
         let selectors: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
         let affinity = (!selectors.is_empty()).then(|| join(&selectors));
@@ -83,6 +86,7 @@ impl ClassTerms {
             host_ports: terms.host_ports.clone(),
             kept_away_by,
             preferences,
+            volumes: volumes.filter(|volumes| volumes.depends_on_pods()).cloned(),
         }
     }
 
@@ -123,5 +127,6 @@ impl ClassTerms {
             && self.spread.is_empty()
             && self.host_ports.is_empty()
             && self.kept_away_by.is_empty()
+            && self.volumes.is_none()
     }
 }

@@ -12,6 +12,7 @@ use crate::api::pod_terms::{PodSelector, PodTerms};
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::placement::nodes::NodeId;
+use crate::cycle::placement::volumes::Volumes;
 use crate::resources::ResourceName;
 
 use super::on_nodes::{Count, OnNodes};
@@ -48,6 +49,8 @@ pub struct PlacedPods {
     room_made: bool,
     /// The kinds of devices (extended resources with a `/`) that any pod has requested since the start, at most [`MOST_DEVICES`].
     devices: BTreeSet<ResourceName>,
+    /// The storage objects, and what the pods use of them.
+    volumes: Volumes,
 }
 
 /// The most kinds of devices that are told from those that no pod requests.
@@ -105,6 +108,7 @@ impl PlacedPods {
         let wishes = self.join_wishes(&pod.terms);
         let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
         let known = Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, place: None };
+        self.volumes.join(uid, &known.facts);
         self.pods.insert(uid.clone(), known);
         place.into_iter().for_each(|place| self.put(uid, place));
         true
@@ -150,6 +154,7 @@ impl PlacedPods {
 
     fn unlearn(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.remove(uid) else { return };
+        self.volumes.leave(uid, &pod.facts);
         for term in pod.terms {
             if self.terms.leave(&term) {
                 self.note_changed(term.0, true);
@@ -184,6 +189,7 @@ impl PlacedPods {
         }
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.place = Some(place.clone());
+        self.volumes.count(&pod.facts, &place.node, place.is_nominated, true);
         let at = self.nodes.entry(Arc::clone(&place.node)).or_default();
         at.pods.insert(uid.clone());
         if let Some(id) = at.id {
@@ -193,7 +199,9 @@ impl PlacedPods {
 
     /// Takes the pod from its node. Returns its place; none where it has none.
     pub fn take(&mut self, uid: &Uid) -> Option<Place> {
-        let place = self.pods.get_mut(uid)?.place.take()?;
+        let pod = self.pods.get_mut(uid)?;
+        let place = pod.place.take()?;
+        self.volumes.count(&pod.facts, &place.node, place.is_nominated, false);
         let Some(at) = self.nodes.get_mut(&place.node) else { return Some(place) };
         at.pods.remove(uid);
         let id = at.id;
@@ -318,7 +326,21 @@ impl PlacedPods {
     /// Returns whether nothing is remembered but the labels of namespaces.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, wishes, groups, changed, devices: _, room_made: _ } = self;
+        let Self {
+            selection,
+            pods,
+            nodes,
+            of_sets,
+            of_selectors,
+            terms,
+            ports,
+            wishes,
+            groups,
+            changed,
+            volumes,
+            devices: _,
+            room_made: _,
+        } = self;
         selection.sizes() == (0, 0)
             && pods.is_empty()
             && nodes.is_empty()
@@ -329,5 +351,6 @@ impl PlacedPods {
             && wishes.is_empty()
             && groups.is_empty()
             && changed.is_empty()
+            && volumes.has_no_pods()
     }
 }

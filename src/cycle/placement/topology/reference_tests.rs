@@ -296,7 +296,7 @@ impl Both {
         let uid = Uid::from("asking");
         self.placed.learn(&facts(&uid, &TestPod { leaving: false, ..pod.clone() }));
         let set = self.placed.set_of(&uid).unwrap();
-        let terms = ClassTerms::join(&pod.terms, set, &mut self.placed);
+        let terms = ClassTerms::join(&pod.terms, None, set, &mut self.placed);
         let facts = Facts { nodes: &self.nodes, placed: &self.placed, domains: &mut self.domains };
         let verdict = Verdict::of(&terms, &vec![None; terms.spread.len()], facts);
         let without_nominated = self.lists.without_nominated();

@@ -23,6 +23,10 @@ pub struct Verdict {
     reasons: Vec<Reason>,
     /// By the index of the node: whether a pod there has a host port that the class asks for. Empty where it asks for none.
     ports_taken: Vec<bool>,
+    /// Whether a pod uses a claim of the class that only one pod at a time may use: every node refuses.
+    claim_in_use: bool,
+    /// By the index of the node: whether it would have more volumes of a driver than it takes. Empty where the class has no volume with a limit.
+    volumes_exceed: Vec<bool>,
 }
 
 /// The nodes that count for each spread constraint of a class, by the index of the node; none where all nodes count.
@@ -49,6 +53,7 @@ impl Verdict {
         }
         verdict.of = vec![0; facts.nodes.ids().count()];
         verdict.take_ports(terms, &facts);
+        verdict.take_volumes(terms, &facts);
         spread::refuse(&terms.spread, counting, &mut facts, &mut verdict);
         if let Some(affinity) = &terms.affinity {
             verdict.refuse_affinity(affinity, &mut facts);
@@ -64,12 +69,14 @@ impl Verdict {
         verdict
     }
 
-    /// Returns the verdict that this node refuses for this reason, and has a port taken.
+    /// Returns the verdict that this node refuses for this reason, has a port and a claim taken, and exceeds a limit of volumes.
     #[cfg(test)]
     pub(in crate::cycle::placement) fn refusing(node: NodeId, reason: Reason) -> Self {
         let mut verdict = Self {
             of: vec![0; node.index().saturating_add(1)],
             ports_taken: vec![true; node.index().saturating_add(1)],
+            claim_in_use: true,
+            volumes_exceed: vec![true; node.index().saturating_add(1)],
             ..Self::default()
         };
         let number = verdict.reason(reason);
@@ -98,7 +105,7 @@ impl Verdict {
     /// Returns whether no node refuses.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.reasons.is_empty() && self.ports_taken.is_empty()
+        self.reasons.is_empty() && self.ports_taken.is_empty() && !self.claim_in_use && self.volumes_exceed.is_empty()
     }
 
     /// Returns whether a pod on the node has a host port that the pod asks for.
@@ -107,10 +114,48 @@ impl Verdict {
         self.ports_taken.get(node.index()).copied().unwrap_or(false)
     }
 
+    /// Returns whether a pod uses a claim that only one pod at a time may use.
+    #[must_use]
+    pub const fn has_claim_in_use(&self) -> bool {
+        self.claim_in_use
+    }
+
+    /// Returns whether attach limits matter.
+    #[must_use]
+    pub const fn has_volume_limits(&self) -> bool {
+        !self.volumes_exceed.is_empty()
+    }
+
+    /// Returns whether the node would have more volumes of a driver than it takes.
+    #[must_use]
+    pub fn exceeds_volume_limit(&self, node: NodeId) -> bool {
+        self.volumes_exceed.get(node.index()).copied().unwrap_or(false)
+    }
+
     /// Returns whether the node refuses.
     #[must_use]
     pub fn refuses(&self, node: NodeId) -> bool {
-        self.of.get(node.index()).is_some_and(|number| *number != 0) || self.has_port_taken(node)
+        self.of.get(node.index()).is_some_and(|number| *number != 0)
+            || self.has_port_taken(node)
+            || self.claim_in_use
+            || self.exceeds_volume_limit(node)
+    }
+
+    fn take_volumes(&mut self, terms: &ClassTerms, facts: &Facts<'_>) {
+        let Some(volumes) = &terms.volumes else { return };
+        let known = facts.placed.volumes();
+        self.claim_in_use = volumes.for_one_pod.iter().any(|claim| known.is_used(claim));
+        if volumes.limited.is_empty() {
+            return;
+        }
+        self.volumes_exceed = vec![false; self.of.len()];
+        for node in facts.nodes.ids().filter_map(|id| Some((id, facts.nodes.get(id)?))) {
+            let (id, node) = node;
+            let Some(csi) = node.csi.as_ref().filter(|csi| !csi.limits.is_empty()) else { continue };
+            if let Some(slot) = self.volumes_exceed.get_mut(id.index()) {
+                *slot = known.exceeds_limit(&node.name, &csi.limits, &volumes.limited);
+            }
+        }
     }
 
     fn take_ports(&mut self, terms: &ClassTerms, facts: &Facts<'_>) {

@@ -8,6 +8,7 @@ use crate::cycle::placement::nodes::NodeId;
 use crate::cycle::placement::topology::on_nodes::{Count, OnNodes};
 use crate::cycle::placement::topology::place::Place;
 use crate::cycle::placement::topology::selection::{LabelSetId, SelectorId};
+use crate::cycle::placement::volumes::Volumes;
 use crate::resources::ResourceName;
 
 use super::{PlacedPods, TermId, WishId};
@@ -43,10 +44,27 @@ impl PlacedPods {
         self.ports.with(port)
     }
 
-    /// Returns whether the pod has terms that keep other pods away.
+    /// Returns whether the pod has terms, or uses volumes, that keep other pods away.
     #[must_use]
     pub fn keeps_others_away(&self, uid: &Uid) -> bool {
-        self.pods.get(uid).is_some_and(|pod| !pod.terms.is_empty())
+        self.pods.get(uid).is_some_and(|pod| !pod.terms.is_empty() || self.volumes.may_keep_away(&pod.facts))
+    }
+
+    /// Returns the storage objects, and what the pods use of them.
+    #[must_use]
+    pub const fn volumes(&self) -> &Volumes {
+        &self.volumes
+    }
+
+    /// Returns the same, to record what changed of the objects.
+    pub const fn volumes_mut(&mut self) -> &mut Volumes {
+        &mut self.volumes
+    }
+
+    /// Returns the known pods that cannot use a claim because this pod may use it; the pod itself is among them.
+    #[must_use]
+    pub fn rivals(&self, uid: &Uid) -> BTreeSet<Uid> {
+        self.pods.get(uid).filter(|pod| !pod.facts.claims.is_empty()).map(|pod| self.volumes.rivals(&pod.facts)).unwrap_or_default()
     }
 
     /// Returns whether the selector matches the label set.

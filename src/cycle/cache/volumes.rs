@@ -1,0 +1,107 @@
+//! Which pods and nodes does a change of a claim, a volume or a CSI driver concern?
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
+use crate::api::{NodeFacts, PodFacts, Uid};
+use crate::cycle::placement::volumes::{Affected, Volumes};
+
+use super::{Cache, Change, Wake};
+
+impl Cache {
+    /// The storage objects, and what pods use of them.
+    #[must_use]
+    pub const fn volumes(&self) -> &Volumes {
+        self.on_nodes.volumes()
+    }
+
+    /// Returns the nodes with a known CSINode.
+    pub fn csi_nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.csi_nodes.keys()
+    }
+
+    /// Sets that the storage objects are not known: claims require nothing of nodes.
+    pub(in crate::cycle) const fn ignore_volumes(&mut self) {
+        self.on_nodes.volumes_mut().ignore();
+    }
+
+    /// Finds what the claims of a waiting pod require, or which of them cannot be used.
+    pub(in crate::cycle) fn resolve_claims(&self, facts: &mut PodFacts) {
+        let waits = facts.node.is_none() && self.serves(&facts.scheduler);
+        let resolved = if waits { self.volumes().resolve(&facts.uid, &facts.terms) } else { Ok(None) };
+        (facts.constraints.volumes, facts.unusable_claim) = match resolved {
+            Ok(volumes) => (volumes, None),
+            Err(unusable) => (None, Some(Arc::new(unusable))),
+        };
+    }
+
+    /// Records a claim; none where it is gone. Returns our waiting pods that it may concern.
+    pub(in crate::cycle) fn set_claim(&mut self, key: &ClaimKey, facts: Option<ClaimFacts>) -> Vec<Uid> {
+        let affected = self.on_nodes.volumes_mut().set_claim(key, facts);
+        self.affected(affected)
+    }
+
+    /// Records a volume; none where it is gone. Returns our waiting pods that it may concern.
+    pub(in crate::cycle) fn set_volume(&mut self, name: &Arc<str>, facts: Option<VolumeFacts>) -> Vec<Uid> {
+        let affected = self.on_nodes.volumes_mut().set_volume(name, facts);
+        self.affected(affected)
+    }
+
+    /// Records a class; none where it is gone. Returns our waiting pods that it may concern.
+    pub(in crate::cycle) fn set_storage_class(&mut self, name: &Arc<str>, facts: Option<StorageClassFacts>) -> Vec<Uid> {
+        let affected = self.on_nodes.volumes_mut().set_class(name, facts);
+        self.affected(affected)
+    }
+
+    /// Records an attachment; none where it is gone.
+    pub(in crate::cycle) fn set_attachment(&mut self, name: &Arc<str>, facts: Option<AttachmentFacts>) -> Vec<Uid> {
+        let affected = self.on_nodes.volumes_mut().set_attachment(name, facts);
+        self.affected(affected)
+    }
+
+    /// Records what a kubelet says about CSI drivers; none where that is gone. Returns our waiting pods that it may concern.
+    pub(in crate::cycle) fn set_csi_node(&mut self, name: &Arc<str>, facts: Option<CsiNodeFacts>) -> Vec<Uid> {
+        let now = facts.map(Arc::new);
+        let before = match &now {
+            Some(now) => self.csi_nodes.insert(Arc::clone(name), Arc::clone(now)),
+            None => self.csi_nodes.remove(name),
+        };
+        if before == now {
+            return Vec::new();
+        }
+        fn drivers(facts: &Option<Arc<CsiNodeFacts>>) -> impl Iterator<Item = &Arc<str>> {
+            facts.iter().flat_map(|facts| facts.limits.keys())
+        }
+        let affected = self.on_nodes.volumes_mut().set_limits(drivers(&before), drivers(&now));
+        if let Some(node) = self.nodes.id(name).and_then(|id| self.nodes.get(id)).cloned() {
+            self.apply_node_but_images(NodeFacts::clone(&node));
+        }
+        self.affected(affected)
+    }
+
+    /// Notes that nodes count other volumes. Returns those of the pods that are ours and wait.
+    fn affected(&mut self, affected: Affected) -> Vec<Uid> {
+        let Affected { pods, nodes } = affected;
+        for node in nodes {
+            self.nodes.touch_name(&node);
+            self.changed(Wake::Node(node));
+        }
+        pods.into_iter().filter(|uid| self.pods.get(uid).is_some_and(|member| member.facts.node.is_none())).collect()
+    }
+
+    /// Returns the pods that cannot use a claim because this pod uses it on its node.
+    pub(super) fn rivals_of(&self, uid: &Uid) -> BTreeSet<Uid> {
+        if self.on_nodes.place_of(uid).is_some() { self.on_nodes.rivals(uid) } else { BTreeSet::new() }
+    }
+
+    /// The pod left its node, or moved to another: its rivals may use the claims, on any node.
+    pub(super) fn claims_left(&mut self, uid: &Uid, rivals: &BTreeSet<Uid>) {
+        for rival in rivals.iter().filter(|rival| *rival != uid) {
+            if let Some(member) = self.pods.get(rival).filter(|member| member.class.is_some()) {
+                let group = member.facts.group.clone();
+                self.changed(Change::Group(group));
+            }
+        }
+    }
+}
