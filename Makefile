@@ -65,7 +65,7 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 	CARGO_TARGET_DIR=$(CURDIR)/target/mutants CARGO_PROFILE_DEV_DEBUG=0 PODGROUP_DIFFERENTIAL_HISTORIES=100 nice -n 19 cargo mutants --package podgroup --jobs 1 --output target \
 		$(foreach file,$(FILES),--file '$(file)') $(if $(SHARD),--shard $(SHARD)) -- -- $(addsuffix ::,$(rooms)) $(foreach part,$(SKIP),--skip $(part))
 
-model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/model.md; WORLD=handover, small, large, or a part of a world's name)
+model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/design/model.md; WORLD=handover, small, large, or a part of a world's name)
 	target/debug/podgroup-model $(WORLD)
 
 e2e: tools debug-build shipped $(if $(filter-out C11,$(CASE)),,static) ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)

@@ -3,6 +3,7 @@
 //! The tables of flags in `docs/reference.md` and `docs/plugin.md` are written by this: `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
 
 mod links_tests;
+mod manifests_tests;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Exhaustive models of the life of a PodGroup and of the handover between schedulers. The real code decides. See `docs/model.md`.
+//! Exhaustive models of the life of a PodGroup and of the handover between schedulers. The real code decides. See `docs/design/model.md`.
 
 mod apart;
 mod canon;

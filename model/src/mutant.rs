@@ -67,7 +67,7 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// Returns the promise that the mutant breaks. `None` if the rule only saves requests, or protects against a fault that is not modelled
-    /// (`docs/model.md` says which).
+    /// (`docs/design/model.md` says which).
     pub(crate) const fn breaks(self) -> Option<&'static str> {
         Some(match self {
             Self::DeleteByName => "S1",

@@ -12,7 +12,7 @@
 //! agree ([`Accounting::audit`]). No clock, no API, no logging, no arithmetic that can wrap, and nothing here decides what to
 //! schedule.
 //!
-//! The rules of the queues (T1 and on) are in `docs/accounting.md`. Invariants, cited by the tests and the audit:
+//! The rules of the queues (T1 and on) are in `docs/design/accounting.md`. Invariants, cited by the tests and the audit:
 //!
 //! * **B1** a node's `used` is the sum over the pods charged to it, each pod (by UID) once;
 //! * **B2** a queue's usage is the sum over the pods charged to it and to every queue below it, whether or not the pod's

@@ -43,7 +43,9 @@ fn anchors(text: &str) -> BTreeSet<String> {
 #[test]
 fn every_link_between_documents_leads_to_a_file_and_a_heading() {
     let mut all: Vec<String> =
-        ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CHANGELOG.md", "charts/podgroup/README.md"].map(str::to_owned).into();
+        ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/podgroup/README.md"]
+            .map(str::to_owned)
+            .into();
     all.extend(documents("docs"));
     assert!(all.iter().any(|document| document.starts_with("docs/runbooks/")), "{all:?}");
     let (mut found, mut of_headings) = (0, 0);
@@ -62,4 +64,26 @@ fn every_link_between_documents_leads_to_a_file_and_a_heading() {
         }
     }
     assert!(found >= 60 && of_headings >= 10, "only {found} links were found, {of_headings} of them to a heading");
+}
+
+/// Returns whether the word is the number of a rule or of a case: one capital letter and one or two digits, as R13.
+fn is_number(word: &str) -> bool {
+    let digits = word.trim_start_matches(|c: char| c.is_ascii_uppercase());
+    word.len() - digits.len() == 1 && (1..=2).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[test]
+fn user_pages_have_no_numbers_of_rules_and_cases() {
+    // The page of measurements names the case that asserts a count.
+    let design = |page: &String| ["docs/design/", "docs/decisions/", "docs/performance.md"].iter().any(|start| page.starts_with(start));
+    let mut pages: Vec<String> =
+        ["README.md", "README.zh-CN.md", "CHANGELOG.md", "SECURITY.md", "charts/podgroup/README.md"].map(str::to_owned).into();
+    pages.extend(documents("docs").into_iter().filter(|page| !design(page)));
+    assert!(pages.len() >= 30, "{pages:?}");
+    for page in pages {
+        let text = read(&page);
+        let numbers: BTreeSet<_> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| is_number(word)).collect();
+        assert!(numbers.is_empty(), "{page} has the numbers {numbers:?}: rules and cases stand in docs/design");
+    }
+    assert!(documents("docs/design").iter().any(|page| read(page).contains("R13")), "the rules have no numbers any more");
 }

@@ -1,12 +1,13 @@
-//! Row D1: the first ten minutes of a new user. Each command of the page is run as printed there, and its output is compared with the page.
+//! Rows D1 and D2: pages that a new user follows. Each command of a page is run as printed there, and its output is compared with the page.
 //!
-//! All commands run in one session, in the cluster that the page starts with `make cluster-up` and ends with `make cluster-down`.
+//! All commands run in one session: those of D1 in the cluster that the page starts with `make cluster-up` and ends with `make cluster-down`, those of D2
+//! in the cluster of the case.
 //!
 //! * Blocks marked `sh` prepare and clean up. An exported variable stays set for later commands.
 //! * Blocks marked `console` show output: a line with `$ ` is a command, the lines after it are its output.
 //! * The expected lines must come in this order, with any other lines between them. `…` in a word stands for some letters; as the last word it stands for
 //!   the rest of the line.
-//! * A command that only reads the cluster (`kubectl get`) is repeated until its output matches.
+//! * A command that only reads the cluster (`kubectl get`, `kubectl auth can-i`) is repeated until its output matches.
 //!
 //! The `helm install` that the page shows for an existing cluster runs in the cluster of the case, which is empty.
 
@@ -51,6 +52,26 @@ pub(super) async fn first_ten_minutes(w: &mut World) -> Result<()> {
         keep_logs(&folder, &w.cluster().scratch().path("logs"));
     }
     outcome
+}
+
+/// D2. docs/queues.md, from the first queue to the last.
+pub(super) async fn team_queues(w: &mut World) -> Result<()> {
+    // The page shows a workload without the right to its queue: the PodGroup is refused, and the pod waits without one.
+    w.watched()?.excuse(&[1, 8]);
+    let cluster = w.cluster();
+    let steps = steps(&std::fs::read_to_string(kit::repository().join("docs/queues.md"))?);
+    let shown = steps.iter().filter(|step| matches!(step, Step::Show { .. })).count();
+    ensure!(shown >= 14 && steps.len() >= shown + 3, "only {shown} commands with output were found, of {} commands", steps.len());
+    let mut shell = Shell::new(cluster.scratch());
+    shell.meet(cluster)?;
+    shell.run("kubectl apply -f docs/getting-started/nodes.yaml -f docs/getting-started/more-nodes.yaml").await?;
+    for step in &steps {
+        match step {
+            Step::Prepare(line) => shell.prepare(line).await?,
+            Step::Show { command, printed } => shell.show(command, printed).await?,
+        }
+    }
+    Ok(())
 }
 
 /// Runs the `helm install …` of the page and checks that it installed the two Deployments of the chart.
@@ -159,7 +180,8 @@ impl<'a> Shell<'a> {
 
     /// Runs a command of a block marked `console` and compares its output.
     async fn show(&self, command: &str, printed: &[String]) -> Result<()> {
-        let again = if command.starts_with("kubectl get ") { 40 } else { 0 };
+        let reads = ["kubectl get ", "kubectl auth can-i "].iter().any(|start| command.starts_with(start));
+        let again = if reads { 40 } else { 0 };
         wait_until(secs(again), &format!("`{command}` prints the expected output"), || async {
             let out = self.run(command).await?;
             Ok(Seen::when(fits(printed, &out), || format!("it printed:\n{out}")))

@@ -536,6 +536,7 @@ pub fn table() -> Vec<Case> {
             Setup { programs: false, ..usual() },
             documents::first_ten_minutes
         ),
+        case!("D2", "every command of docs/queues.md prints what the page shows", usual(), documents::team_queues),
         case!("M3", "metrics over TLS, for authorized clients only", usual(), endpoint::for_authorized_clients),
         case!("U6", "kubectl podgroup: why a gang waits, the tree, the nodes, the audit", usual(), plugin::why_it_waits),
         case!("U7", "kubectl podgroup: closing and opening queues, and output with few rights", usual(), plugin::queues_and_rights),

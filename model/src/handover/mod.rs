@@ -1,4 +1,4 @@
-//! An exhaustive model of the handover between schedulers. The real code decides. See `docs/model.md`.
+//! An exhaustive model of the handover between schedulers. The real code decides. See `docs/design/model.md`.
 
 mod action;
 mod canon;

@@ -143,7 +143,7 @@ pub(crate) fn releases_drained(complete: bool, unknown: usize) -> Option<bool> {
 
 /// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged for its whole duration.
 ///
-/// A process that has started since the Lease was deleted has seen it too: see "What is not shown" in `docs/model.md`.
+/// A process that has started since the Lease was deleted has seen it too: see "What is not shown" in `docs/design/model.md`.
 pub(crate) fn win(lease: Lease, id: u8, run_out: bool) -> Option<Handover> {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let name = |id: u8| if id == 0 { String::new() } else { format!("process-{id}") };

@@ -1,4 +1,4 @@
-//! The rules of docs/accounting.md, word for word and slowly, on the record's facts.
+//! The rules of docs/design/accounting.md, word for word and slowly, on the record's facts.
 
 use std::collections::BTreeSet;
 

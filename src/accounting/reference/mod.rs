@@ -1,4 +1,4 @@
-//! The rules of `docs/accounting.md`, computed as slowly and plainly as they are written.
+//! The rules of `docs/design/accounting.md`, computed as slowly and plainly as they are written.
 //!
 //! This is a second implementation, for tests only: the differential tests compare it with the real one. It was written from the
 //! text of the rules, not from the code, and shares nothing with it. It has plain maps and `i128` nano-units, and is a pure function of a
