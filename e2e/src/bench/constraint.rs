@@ -51,7 +51,8 @@ impl Constraint {
     /// Returns the fields of a pod's spec, for the pods with this label `app`.
     pub fn spec(self, app: &str) -> Value {
         let selector = json!({"matchLabels": {"app": app}});
-        let required = |key: &str| json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": selector}]});
+        let required =
+            |key: &str| json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": selector}]});
         let host = "kubernetes.io/hostname";
         match self {
             Self::Nothing => json!({}),

@@ -80,7 +80,9 @@ fn pod(kind: Kind, constraint: Constraint, number: usize) -> Result<Pod> {
     if let (Some(spec), Value::Object(rest)) = (spec.as_object_mut(), rest) {
         spec.extend(rest);
     }
-    Ok(serde_json::from_value(json!({"metadata": {"name": name(number), "labels": {"app": app}, "annotations": annotations}, "spec": spec}))?)
+    Ok(serde_json::from_value(
+        json!({"metadata": {"name": name(number), "labels": {"app": app}, "annotations": annotations}, "spec": spec}),
+    )?)
 }
 
 /// Returns the name of the pod with this number.

@@ -39,7 +39,9 @@ impl Tables {
         }
         if !self.constraints.is_empty() {
             say::headline("pods first, then the scheduler: pods with constraints among pods");
-            say::line("| each pod has | program | pods bound per second | CPU ms each: API server and etcd | binding program |\n|---|---|---|---|---|");
+            say::line(
+                "| each pod has | program | pods bound per second | CPU ms each: API server and etcd | binding program |\n|---|---|---|---|---|",
+            );
             for (constraint, kind, Rate { per_second, cost: [server, program] }) in &self.constraints {
                 say::line(format!("| {} | {} | {per_second:.0} | {server:.2} | {program:.2} |", constraint.name(), kind.name()));
             }
