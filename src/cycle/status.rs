@@ -32,16 +32,17 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
             set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), refusal.message(), now);
             set(&mut conditions, WAITING, "True", refusal.code().as_str(), String::new(), now);
             if has(&conditions, SCHEDULED) {
-                set(&mut conditions, SCHEDULED, "False", refusal.reason(), "the minimum has no places".to_owned(), now);
+                set(&mut conditions, SCHEDULED, "False", refusal.reason(), "fewer members than the minimum have nodes".to_owned(), now);
             }
         }
         None if satisfied => {
-            let text = format!("at least {} members have their places", facts.min_member.max(1));
+            // Without a message, so that the column WHY is empty.
             for kind in [UNSCHEDULABLE, WAITING] {
                 if has(&conditions, kind) {
-                    set(&mut conditions, kind, "False", SCHEDULED, text.clone(), now);
+                    set(&mut conditions, kind, "False", SCHEDULED, String::new(), now);
                 }
             }
+            let text = format!("at least {} members have nodes", facts.min_member.max(1));
             set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
         }
         // Between the two: it has just become placeable. The former condition was true until now.
