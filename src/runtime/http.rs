@@ -6,6 +6,9 @@
 //! * Further paths answer in JSON ([`DebugRoute`]). The owner of the state is asked through a channel and has [`ANSWER`] to answer.
 //!   So no lock is shared with this server, and no request can delay the work.
 //!
+//! Debug pages show names and amounts of every namespace. Without `--secure-serving` they are served on the loopback address only: to
+//! `kubectl port-forward`, which the API server authorizes, and to processes of the same pod.
+//!
 //! With `--secure-serving` all paths use TLS ([`super::tls`]), and `/metrics` and `/debug` require authorization by the API server
 //! ([`super::access`]). Health stays open, because a kubelet has no token.
 //!
@@ -31,7 +34,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::access::Access;
 use super::exposition::Exposition;
-use super::http_listener;
+use super::http_listener::{self, Peer};
 use super::readiness::Readiness;
 use super::shutdown::Shutdown;
 use super::tls::Certificate;
@@ -154,7 +157,13 @@ impl Server {
 fn app(metrics: Exposition, readiness: Readiness, watchdog: Watchdog, debug: Vec<DebugRoute>, access: Option<&Access>) -> Router {
     let mut app = Router::new().route("/metrics", guarded(access, "/metrics", get(move || metrics_text(metrics.clone()))));
     for route in debug {
-        app = app.route(route.path, guarded(access, route.path, get(move || json((route.answer)()))));
+        app = app.route(
+            route.path,
+            match access {
+                Some(_) => guarded(access, route.path, get(move || json((route.answer)()))),
+                None => get(move || json((route.answer)())).layer(middleware::from_fn(local_only)),
+            },
+        );
     }
     let free = Arc::new(Semaphore::new(REQUESTS));
     let bounded = move |request: Request, next: Next| bounded(Arc::clone(&free), request, next);
@@ -168,6 +177,15 @@ fn app(metrics: Exposition, readiness: Readiness, watchdog: Watchdog, debug: Vec
 fn guarded(access: Option<&Access>, path: &'static str, route: MethodRouter) -> MethodRouter {
     let Some(access) = access.cloned() else { return route };
     route.layer(middleware::from_fn(move |request: Request, next: Next| access.clone().guard(path, request, next)))
+}
+
+/// Lets only clients on the loopback address reach a path.
+async fn local_only(request: Request, next: Next) -> Response {
+    if request.extensions().get::<Peer>().is_some_and(|peer| peer.0.to_canonical().is_loopback()) {
+        return next.run(request).await;
+    }
+    (StatusCode::FORBIDDEN, "debug pages are served to kubectl port-forward only; --secure-serving serves them to clients with a token\n")
+        .into_response()
 }
 
 async fn bounded(free: Arc<Semaphore>, request: Request, next: Next) -> Response {

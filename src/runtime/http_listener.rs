@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -45,6 +46,10 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// The limit of a request's headers. The largest token of a Kubernetes cluster has a few thousand bytes.
 const HEADER_BYTES: usize = 32 * 1024;
 
+/// The address of the client of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) IpAddr);
+
 /// Answers on every connection until `stop`; then closes the idle connections and completes the requests in progress.
 pub(super) async fn serve(mut listener: TcpListener, tls: Option<TlsAcceptor>, app: Router, stop: Shutdown) {
     let mut tasks = JoinSet::new();
@@ -62,32 +67,34 @@ pub(super) async fn serve(mut listener: TcpListener, tls: Option<TlsAcceptor>, a
         }
         let (idle, activity) = (Box::pin(tokio::time::sleep(IDLE)), Activity::default());
         let stream = IdleTimeout { stream, idle, activity: activity.clone() };
-        open.add(address.ip(), activity.clone(), tasks.spawn(connection(stream, tls.clone(), app.clone(), activity, stop.clone())));
+        let peer = Peer(address.ip());
+        open.add(peer.0, activity.clone(), tasks.spawn(connection(stream, peer, tls.clone(), app.clone(), activity, stop.clone())));
     }
     drop(listener);
     while tasks.join_next().await.is_some() {}
 }
 
 /// Serves one connection. Its errors are the client's and are not reported.
-async fn connection(stream: IdleTimeout, tls: Option<TlsAcceptor>, app: Router, activity: Activity, stop: Shutdown) {
+async fn connection(stream: IdleTimeout, peer: Peer, tls: Option<TlsAcceptor>, app: Router, activity: Activity, stop: Shutdown) {
     match tls {
-        None => requests(stream, app, activity, stop).await,
+        None => requests(stream, peer, app, activity, stop).await,
         Some(tls) => {
             if let Some(Ok(Ok(stream))) = stop.unless(timeout(HANDSHAKE, tls.accept(stream))).await {
-                requests(stream, app, activity, stop).await;
+                requests(stream, peer, app, activity, stop).await;
             }
         }
     }
 }
 
-pub(super) async fn requests<S>(stream: S, app: Router, activity: Activity, stop: Shutdown)
+pub(super) async fn requests<S>(stream: S, peer: Peer, app: Router, activity: Activity, stop: Shutdown)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(HEADER_BYTES);
     let app = TowerToHyperService::new(app);
-    let counted = service_fn(move |request| {
+    let counted = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(peer);
         let request_under_way = activity.request(clock::monotonic());
         let answer = app.call(request);
         async move { answer.await.map(|answer| answer.map(|body| request_under_way.until_sent(body))) }

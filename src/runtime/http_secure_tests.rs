@@ -5,7 +5,7 @@ use super::super::tls::tests::{Mount, client};
 use super::*;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::http_connections::Activity;
-use crate::runtime::http_listener::{CONNECTIONS, requests};
+use crate::runtime::http_listener::{CONNECTIONS, Peer, requests};
 use crate::runtime::metrics;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -123,7 +123,7 @@ async fn slow_headers_and_endless_headers_end_the_connection() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    tokio::join!(slowly, requests(there, Router::new(), Activity::default(), stop.clone()));
+    tokio::join!(slowly, requests(there, Peer([127, 0, 0, 1].into()), Router::new(), Activity::default(), stop.clone()));
     let took = super::super::clock::monotonic() - began;
     assert!(took >= Duration::from_secs(15) && took <= Duration::from_secs(22), "{took:?}");
 
@@ -138,7 +138,7 @@ async fn slow_headers_and_endless_headers_end_the_connection() {
             let _answer = tokio::time::timeout(Duration::from_millis(1), here.read(&mut some)).await;
         }
     };
-    tokio::join!(endless, requests(there, Router::new(), Activity::default(), stop));
+    tokio::join!(endless, requests(there, Peer([127, 0, 0, 1].into()), Router::new(), Activity::default(), stop));
 }
 
 /// A flood of connections that ask for nothing, as many as this machine makes, on a thread of its own.

@@ -1,11 +1,13 @@
 //! The answers to a probe, a scraper and a person with curl, over real connections.
 
+use super::super::http_connections::Activity;
 use super::super::shutdown::Trigger;
 use super::*;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::{clock, metrics};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, spawn_blocking};
 
 struct Running {
@@ -130,4 +132,33 @@ async fn it_ends_on_stop_also_with_a_connection_that_stays_open() {
     running.trigger.trigger();
     let ended = tokio::time::timeout(Duration::from_secs(1), running.tasks.join_next()).await;
     assert!(ended.is_ok());
+}
+
+/// Returns the status code for a client with this address.
+async fn answer_to(peer: &str, path: &str) -> String {
+    let debug = vec![DebugRoute::new("/debug/ledger", || Box::pin(async { Some(serde_json::json!({"nodes": 3})) }))];
+    let metrics = Exposition::new(metrics::registry().unwrap(), Refresh::nothing());
+    let app = app(metrics, Readiness::new(), Watchdog::new(), debug, None);
+    let (mut client, server) = tokio::io::duplex(4096);
+    let (_trigger, stop) = Shutdown::new();
+    let exchange = async {
+        client.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
+        let mut code = [0; 12];
+        client.read_exact(&mut code).await.unwrap();
+        drop(client);
+        String::from_utf8_lossy(&code).into_owned()
+    };
+    tokio::join!(exchange, http_listener::requests(server, Peer(peer.parse().unwrap()), app, Activity::default(), stop)).0
+}
+
+#[tokio::test]
+async fn a_debug_path_is_served_on_the_loopback_address_only() {
+    for local in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        assert_eq!(answer_to(local, "/debug/ledger").await, "HTTP/1.1 200", "{local}");
+    }
+    for other in ["10.0.0.7", "::ffff:10.0.0.7", "fd00::7"] {
+        assert_eq!(answer_to(other, "/debug/ledger").await, "HTTP/1.1 403", "{other}");
+        assert_eq!(answer_to(other, "/metrics").await, "HTTP/1.1 200", "{other}");
+        assert_eq!(answer_to(other, "/healthz").await, "HTTP/1.1 200", "{other}");
+    }
 }
