@@ -48,7 +48,8 @@ pub struct CommonFlags {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_request_timeout)]
     pub request_timeout: Duration,
 
-    /// Serve over TLS. /metrics and /debug then require a token that the API server authorizes (TokenReview, SubjectAccessReview); health stays open
+    /// Serve over TLS. /metrics and /debug then require a token that the API server authorizes (TokenReview, SubjectAccessReview); health stays open.
+    /// Without it, /debug is served on the loopback address only, which kubectl port-forward uses
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub secure_serving: bool,
 
@@ -141,13 +142,17 @@ pub struct SchedulerFlags {
 
     /// How long an admitted PodGroup that finds no nodes holds its reservation in its queue. Then its admission is revoked, and it
     /// waits twice as long each time before it is admitted again. 0s: for ever
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration_or_zero)]
-    pub admission_patience: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration_or_zero, alias = "admission-patience")]
+    pub admission_timeout: Duration,
 
     /// How long a partially bound gang waits for nodes for its other pods. Then its bound pods are evicted, and the
     /// whole gang waits. 0s: for ever
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration_or_zero)]
     pub release_after: Duration,
+
+    /// Whether each pod that is bound gets an Event Scheduled, as from kube-scheduler. It costs one more write for each pod
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    pub scheduled_events: bool,
 
     /// How many binding requests are in progress at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]

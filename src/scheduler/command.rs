@@ -98,6 +98,19 @@ pub enum Command {
         condition: PodCondition,
         /// What becomes of its nominated node.
         nominated: NominatedNode,
+        /// The time of the decision, if it changes the status of the condition.
+        since: Option<Timestamp>,
+    },
+    /// Create an Event about a waiting pod.
+    PodEvent {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// Its UID.
+        uid: Uid,
+        /// The message of the Event.
+        message: String,
         /// The time of the decision.
         now: Timestamp,
     },
@@ -199,16 +212,20 @@ pub fn new_queue(name: &str) -> Value {
 /// The queues that the scheduler creates if they are missing.
 pub const MADE: [&str; 2] = [ROOT_QUEUE, DEFAULT_QUEUE];
 
-/// Returns a strategic patch of a pod's status. Conditions are merged by type, so conditions of other programs stay.
+/// Returns a strategic patch of a pod's status. Conditions are merged by type, so conditions of other programs stay. Without `since` the condition keeps the
+/// time of its last transition.
 #[must_use]
-pub fn pod_patch(uid: &Uid, condition: &PodCondition, nominated: &NominatedNode, now: Timestamp) -> Value {
-    let mut status = json!({ "conditions": [{
+pub fn pod_patch(uid: &Uid, condition: &PodCondition, nominated: &NominatedNode, since: Option<Timestamp>) -> Value {
+    let mut written = json!({
         "type": condition.kind,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "lastTransitionTime": seconds(now),
-    }] });
+    });
+    if let Some((since, written)) = since.zip(written.as_object_mut()) {
+        written.insert("lastTransitionTime".to_owned(), json!(seconds(since)));
+    }
+    let mut status = json!({ "conditions": [written] });
     let node = match nominated {
         NominatedNode::Stays => None,
         NominatedNode::Is(node) => Some(json!(&**node)),
@@ -229,7 +246,7 @@ pub fn fence_patch(uid: &Uid, identity: &str, now: Timestamp) -> Value {
         reason: Some("LeaderChanged".to_owned()),
         message: Some(format!("{SCHEDULER}: {identity} leads now; bindings of this pod by an earlier leader are refused")),
     };
-    pod_patch(uid, &condition, &NominatedNode::Stays, now)
+    pod_patch(uid, &condition, &NominatedNode::Stays, Some(now))
 }
 
 /// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup.
@@ -241,20 +258,18 @@ pub fn disruption_patch(eviction: &Eviction, victim: &Victim, now: Timestamp) ->
         reason: Some("PreemptionByScheduler".to_owned()),
         message: Some(eviction_message(eviction)),
     };
-    pod_patch(&victim.uid, &condition, &NominatedNode::Stays, now)
+    pod_patch(&victim.uid, &condition, &NominatedNode::Stays, Some(now))
 }
 
 /// Returns the Event about a victim.
 #[must_use]
 pub fn victim_event(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Value {
-    let about: BTreeMap<&str, &str> =
-        [("apiVersion", "v1"), ("kind", "Pod"), ("namespace", &*victim.namespace), ("name", &*victim.name), ("uid", &*victim.uid)].into();
     let reason = match eviction.cause {
         EvictionCause::Reclaim => "Reclaimed",
         EvictionCause::Preemption => "Preempted",
-        EvictionCause::Release => RELEASED,
+        EvictionCause::Release => EVICTED,
     };
-    warning(&about, &victim.namespace, reason, &eviction_message(eviction), now)
+    warning(&pod(&victim.namespace, &victim.name, &victim.uid), &victim.namespace, reason, &eviction_message(eviction), now)
 }
 
 /// Returns the Event about a partial gang that was evicted; `None` for a preemption or a reclaim.
@@ -264,11 +279,30 @@ pub fn release_event(eviction: &Eviction, gone: usize, now: Timestamp) -> Option
         "evicted {gone} bound member(s) of the partial gang: the other members could not be placed in time; the whole PodGroup waits again"
     );
     let released = eviction.cause == EvictionCause::Release && gone > 0;
-    released.then(|| event(&eviction.group, &eviction.group_uid, RELEASED, &message, now))
+    released.then(|| event(&eviction.group, &eviction.group_uid, EVICTED, &message, now))
 }
 
+/// Returns the Event about a waiting pod, as kube-scheduler creates it.
+#[must_use]
+pub fn pod_event(namespace: &str, name: &str, uid: &Uid, message: &str, now: Timestamp) -> Value {
+    warning(&pod(namespace, name, uid), namespace, FAILED_SCHEDULING, message, now)
+}
+
+/// Returns the Event about a pod that is bound, as kube-scheduler creates it.
+#[must_use]
+pub fn scheduled_event(bind: &Bind, now: Timestamp) -> Value {
+    let message = format!("Successfully assigned {}/{} to {}", bind.namespace, bind.name, bind.node);
+    event_of("Normal", &pod(&bind.namespace, &bind.name, &bind.uid), &bind.namespace, "Scheduled", &message, now)
+}
+
+fn pod<'a>(namespace: &'a str, name: &'a str, uid: &'a Uid) -> BTreeMap<&'static str, &'a str> {
+    [("apiVersion", "v1"), ("kind", "Pod"), ("namespace", namespace), ("name", name), ("uid", &**uid)].into()
+}
+
+/// The reason of Events about waiting pods, as in kube-scheduler.
+const FAILED_SCHEDULING: &str = "FailedScheduling";
 /// The reason of Events about an evicted partial gang.
-const RELEASED: &str = "Released";
+const EVICTED: &str = "EvictedPartialGang";
 
 fn eviction_message(eviction: &Eviction) -> String {
     let Eviction { group, queue, .. } = eviction;
@@ -309,6 +343,10 @@ pub fn event(key: &GroupKey, uid: &Uid, reason: &str, message: &str, now: Timest
 }
 
 fn warning(about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message: &str, now: Timestamp) -> Value {
+    event_of("Warning", about, namespace, reason, message, now)
+}
+
+fn event_of(kind: &str, about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message: &str, now: Timestamp) -> Value {
     let time = seconds(now);
     // The API server rejects a note of more than 1024 bytes.
     let note: String = message.chars().take(250).collect();
@@ -319,7 +357,7 @@ fn warning(about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message:
         "involvedObject": about,
         "reason": reason,
         "message": note,
-        "type": "Warning",
+        "type": kind,
         "firstTimestamp": time,
         "lastTimestamp": time,
         "count": 1,

@@ -94,6 +94,8 @@ struct Destination {
     client: Client,
     caller: Caller,
     leadership: Leadership,
+    /// Whether each pod that is bound gets an Event.
+    scheduled_events: bool,
 }
 
 impl std::fmt::Debug for Destination {
@@ -106,7 +108,7 @@ impl Dispatcher {
     /// Creates a dispatcher with at most `concurrency` binds under way. The state bounds the other writes.
     #[must_use]
     pub fn new(client: Client, caller: Caller, leadership: Leadership, concurrency: u16) -> Self {
-        let to = Destination { client, caller, leadership };
+        let to = Destination { client, caller, leadership, scheduled_events: false };
         Self {
             to,
             binds: BindQueue::new(usize::from(concurrency)),
@@ -117,6 +119,13 @@ impl Dispatcher {
             running: JoinSet::new(),
             jobs: HashMap::new(),
         }
+    }
+
+    /// Sets whether each pod that is bound gets an Event `Scheduled`. It is created in the slot of the binding.
+    #[must_use]
+    pub const fn with_scheduled_events(mut self, scheduled_events: bool) -> Self {
+        self.to.scheduled_events = scheduled_events;
+        self
     }
 
     /// Starts or queues the commands.
@@ -140,7 +149,8 @@ impl Dispatcher {
                 | Command::Queue { .. }
                 | Command::QueueEvent { .. }
                 | Command::MakeQueue { .. }
-                | Command::Pod { .. } => {
+                | Command::Pod { .. }
+                | Command::PodEvent { .. } => {
                     let Some(subject) = subject(&command) else { continue };
                     let (to, about) = (self.to.clone(), subject.clone());
                     self.run(Job::Write(subject), async move { Done::Known(Report::Written(about, to.write_status(command).await)) });
@@ -153,7 +163,7 @@ impl Dispatcher {
     fn start(&mut self) {
         while let Some(attempt) = self.binds.take(clock::monotonic()) {
             let (to, job) = (self.to.clone(), Job::Bind(Box::new(attempt.clone())));
-            self.run(job, async move { to.bind(attempt).await });
+            self.run(job, async move { to.bind_and_tell(attempt).await });
         }
         while let Some(attempt) = self.fences.take(clock::monotonic()) {
             let (to, job) = (self.to.clone(), Job::Fence(Box::new(attempt.clone())));
@@ -275,6 +285,16 @@ impl Dispatcher {
 }
 
 impl Destination {
+    /// Binds the pod, and creates its Event where that is asked for.
+    async fn bind_and_tell(&self, attempt: BindAttempt) -> Done {
+        let bind = self.scheduled_events.then(|| attempt.bind.clone());
+        let done = self.bind(attempt).await;
+        if let (Done::Known(Report::Bound(_)), Some(bind)) = (&done, bind) {
+            self.event(command::scheduled_event(&bind, clock::now()), &bind.namespace).await;
+        }
+        done
+    }
+
     async fn write_status(&self, command: Command) -> WriteOutcome {
         let subject = subject(&command);
         let answer = if self.leadership.is_leading() { self.write(command).await } else { Err(CallError::Other("not leading".to_owned())) };
@@ -314,9 +334,13 @@ impl Destination {
                 tracing::info!(queue = %name, "creating the missing queue");
                 Ok(version(&self.caller.once("create", "queues", queues.create(&created(), &body)).await?))
             }
-            Command::Pod { namespace, name, uid, condition, nominated, now } => {
+            Command::PodEvent { namespace, name, uid, message, now } => {
+                self.event(command::pod_event(&namespace, &name, &uid, &message, now), &namespace).await;
+                Ok(String::new())
+            }
+            Command::Pod { namespace, name, uid, condition, nominated, since } => {
                 let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
-                let body = Patch::Strategic(command::pod_patch(&uid, &condition, &nominated, now));
+                let body = Patch::Strategic(command::pod_patch(&uid, &condition, &nominated, since));
                 Ok(version(&self.caller.once("patch", "pods/status", pods.patch_status(&name, &params, &body)).await?))
             }
         }

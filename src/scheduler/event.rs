@@ -226,6 +226,8 @@ pub enum Subject {
     Queue(Arc<str>),
     /// The condition of a pod.
     Pod(Uid),
+    /// An Event about a pod.
+    PodEvent(Uid),
 }
 
 /// The outcome of a write to an object's status.

@@ -28,6 +28,7 @@ pub mod event;
 pub mod metrics;
 pub mod observe;
 pub mod overcommit;
+mod pod_writes;
 pub mod queue_metrics;
 pub mod queue_snapshot;
 #[cfg(test)]
@@ -126,10 +127,10 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Placement::Spread => Strategy::Spread,
         Placement::Pack => Strategy::Pack,
     };
-    let policy =
-        Policy { placement, evictions: flags.evictions, admission_timeout: flags.admission_patience, release: flags.release_after };
+    let policy = Policy { placement, evictions: flags.evictions, admission_timeout: flags.admission_timeout, release: flags.release_after };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
-    let dispatcher = Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency);
+    let dispatcher =
+        Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency).with_scheduled_events(flags.scheduled_events);
     program.allow_work(DRAIN);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, relist, watchdog, stop));
     program.run().await

@@ -338,6 +338,7 @@ pub fn subject(command: &Command) -> Option<Subject> {
             Some(Subject::Queue(Arc::clone(name)))
         }
         Command::Pod { uid, .. } => Some(Subject::Pod(uid.clone())),
+        Command::PodEvent { uid, .. } => Some(Subject::PodEvent(uid.clone())),
     }
 }
 

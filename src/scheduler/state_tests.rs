@@ -108,6 +108,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
         | Command::Group { .. }
         | Command::Queue { .. }
         | Command::QueueEvent { .. }
+        | Command::PodEvent { .. }
         | Command::MakeQueue { .. } => None,
     };
     let messages: Vec<_> = writes.iter().filter_map(message).collect();
@@ -282,8 +283,10 @@ fn a_name_of_an_earlier_leader_that_does_not_hold_is_removed_with_the_condition(
 #[test]
 fn the_patch_of_a_pod_touches_its_nominated_node_only_where_that_changes() {
     let condition = crate::api::pod::PodCondition { kind: "PodScheduled".into(), ..Default::default() };
-    let patch = |nominated| crate::scheduler::command::pod_patch(&"u".into(), &condition, &nominated, Timestamp::UNIX_EPOCH);
+    let patch = |nominated| crate::scheduler::command::pod_patch(&"u".into(), &condition, &nominated, None);
     assert_eq!(patch(NominatedNode::Stays)["status"].get("nominatedNodeName"), None);
+    // The condition keeps the time of its last transition.
+    assert_eq!(patch(NominatedNode::Stays)["status"]["conditions"][0].get("lastTransitionTime"), None);
     assert_eq!(patch(NominatedNode::Is("n".into()))["status"]["nominatedNodeName"], "n");
     assert_eq!(patch(NominatedNode::Removed)["status"].get("nominatedNodeName"), Some(&serde_json::Value::Null));
 }

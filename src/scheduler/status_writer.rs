@@ -9,33 +9,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::QueueFault;
-use crate::api::pod::PodCondition;
 use crate::api::queue::QueueStatus;
 use crate::api::{Fault, GroupFacts, GroupKey, QueueFacts, Uid};
+use crate::cycle::cache::Group;
 use crate::cycle::cache::phase::runs_out;
-use crate::cycle::cache::{Group, Member, State as MemberState};
 use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::state::SchedulingState;
 use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
 
-use super::command::{Command, MADE, NominatedNode};
+use super::command::{Command, MADE};
 use super::event::{Subject, WriteOutcome};
+use super::pod_writes::PodWrites;
 use super::state::Now;
 use super::write_queue::WriteQueue;
 use super::write_throttle::WriteThrottle;
 use super::written_status::WrittenStatus;
 
 /// Changes within this time are merged into one write.
-const MERGE: Duration = Duration::from_millis(150);
+pub(super) const MERGE: Duration = Duration::from_millis(150);
 /// The time for which missing objects are not reported, because pods and their PodGroup are created one after the other.
-const SETTLE: Duration = Duration::from_secs(2);
+pub(super) const SETTLE: Duration = Duration::from_secs(2);
 /// The time in which the starts of a gang's members are merged into one write.
 const START: Duration = Duration::from_secs(1);
 /// The least time between two writes to a PodGroup or a queue.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The least time between two writes to a pod. Many thousands of pods may wait.
-const POD_INTERVAL: Duration = Duration::from_secs(10);
 /// The limit of status writes under way. Binds have their own limit.
 const UNDER_WAY: usize = 8;
 
@@ -48,13 +46,6 @@ enum QueueNews {
     Unreadable(Fault),
 }
 
-/// What was written to a waiting pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct WrittenPod {
-    condition: PodCondition,
-    nominated_node: Option<Arc<str>>,
-}
-
 /// The statuses that were written, and the objects to be written.
 #[derive(Debug)]
 pub struct StatusWriter {
@@ -62,10 +53,9 @@ pub struct StatusWriter {
     pub(super) queue_status_by: QueueStatusBy,
     groups: WriteQueue<GroupKey>,
     queues: WriteQueue<Arc<str>>,
-    pods: WriteQueue<Uid>,
+    pods: PodWrites,
     group_status: BTreeMap<GroupKey, WrittenStatus>,
     queue_status: BTreeMap<Arc<str>, QueueStatus>,
-    pod_status: BTreeMap<Uid, WrittenPod>,
     /// The shared budget for conditions in which only the amounts have changed.
     throttle: WriteThrottle,
     /// The cause in the last Event about each PodGroup.
@@ -85,10 +75,9 @@ impl StatusWriter {
             queue_status_by: QueueStatusBy::Own,
             groups: WriteQueue::new(INTERVAL),
             queues: WriteQueue::new(INTERVAL),
-            pods: WriteQueue::new(POD_INTERVAL),
+            pods: PodWrites::new(),
             group_status: BTreeMap::new(),
             queue_status: BTreeMap::new(),
-            pod_status: BTreeMap::new(),
             throttle: WriteThrottle::default(),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
@@ -117,19 +106,7 @@ impl StatusWriter {
 
     /// Requests a write after a change of the pod, if the pod has a refusal.
     pub fn pod_changed(&mut self, uid: &Uid, scheduling: &SchedulingState, now: Duration) {
-        let Some(member) = scheduling.cache().pods().get(uid).filter(|member| member.refusal.is_some()) else { return };
-        match member.state() {
-            MemberState::Blocked => self.pods.want(uid, now, MERGE),
-            // The next leader learns of the nomination from this write alone.
-            MemberState::Nominated if nominated_node(member) != self.named_node(member) => self.pods.want_urgently(uid, now, MERGE),
-            MemberState::Waiting | MemberState::Nominated => self.pods.want(uid, now, SETTLE),
-            MemberState::Gated
-            | MemberState::Placed
-            | MemberState::Leaving
-            | MemberState::Succeeded
-            | MemberState::Failed
-            | MemberState::Gone => {}
-        }
+        self.pods.changed(uid, scheduling, now);
     }
 
     /// Takes note of a PodGroup from the watch.
@@ -167,13 +144,12 @@ impl StatusWriter {
 
     /// Takes note of a pod from the watch.
     pub fn pod_seen(&mut self, uid: &Uid) {
-        self.pod_status.remove(uid);
+        self.pods.seen(uid);
     }
 
     /// Forgets a deleted pod.
     pub fn pod_gone(&mut self, uid: &Uid) {
-        self.pod_status.remove(uid);
-        self.pods.forget(uid);
+        self.pods.gone(uid);
         self.throttle.forget(&Subject::Pod(uid.clone()));
     }
 
@@ -209,11 +185,12 @@ impl StatusWriter {
         while let Some(subject) = self.throttle.next_turn(now) {
             match subject {
                 Subject::Group(key) => self.groups.want(&key, now, Duration::ZERO),
-                Subject::Pod(uid) => self.pods.want(&uid, now, Duration::ZERO),
+                Subject::Pod(uid) => self.pods.queue.want(&uid, now, Duration::ZERO),
                 // A queue's status consists of amounts, so it is not throttled.
-                Subject::Queue(_) => {}
+                Subject::Queue(_) | Subject::PodEvent(_) => {}
             }
         }
+        self.pods.hand_out_turns(now);
     }
 
     /// Takes the next object that is due. The inner value is `None` if the object needs no write.
@@ -235,10 +212,17 @@ impl StatusWriter {
             }
             return Some(command);
         }
-        let uid = self.pods.take(now.since_start)?;
-        let command = self.pod_command(&uid, scheduling, now);
+        if let Some(uid) = self.pods.queue.take(now.since_start) {
+            let command = self.pods.command(&uid, scheduling, &mut self.throttle, now);
+            if command.is_none() {
+                self.pods.queue.nothing(&uid);
+            }
+            return Some(command);
+        }
+        let uid = self.pods.event_queue.take(now.since_start)?;
+        let command = self.pods.event_command(&uid, scheduling, now);
         if command.is_none() {
-            self.pods.nothing(&uid);
+            self.pods.event_queue.nothing(&uid);
         }
         Some(command)
     }
@@ -329,47 +313,6 @@ impl StatusWriter {
         (known.as_ref() != Some(&news)).then_some(message)
     }
 
-    fn pod_command(&mut self, uid: &Uid, scheduling: &SchedulingState, now: Now) -> Option<Command> {
-        let subject = Subject::Pod(uid.clone());
-        let waits = |member: &&Member| matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
-        let waiting = scheduling.cache().pods().get(uid).filter(waits).and_then(|member| Some((member, member.refusal.as_ref()?)));
-        let Some((member, refusal)) = waiting else {
-            self.throttle.forget(&subject);
-            return None;
-        };
-        let condition = PodCondition {
-            kind: "PodScheduled".to_owned(),
-            status: "False".to_owned(),
-            reason: Some(refusal.pod_reason().to_owned()),
-            message: Some(refusal.message()),
-        };
-        let (named, node) = (self.named_node(member), nominated_node(member));
-        let nominated = match node {
-            _ if named == node => NominatedNode::Stays,
-            Some(node) => NominatedNode::Is(Arc::clone(node)),
-            None => NominatedNode::Removed,
-        };
-        let stands = self.pod_status.get(uid).map(|written| &written.condition).or(member.facts.scheduled_condition.as_ref());
-        if stands == Some(&condition) && nominated == NominatedNode::Stays {
-            self.throttle.forget(&subject);
-            return None;
-        }
-        let only_amounts_changed = nominated == NominatedNode::Stays && stands.is_some_and(|stands| stands.reason == condition.reason);
-        if only_amounts_changed && !self.throttle.may_write(&subject, now.since_start) {
-            return None;
-        }
-        self.throttle.forget(&subject);
-        self.pod_status.insert(uid.clone(), WrittenPod { condition: condition.clone(), nominated_node: node.cloned() });
-        let facts = &member.facts;
-        let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
-        Some(Command::Pod { namespace, name, uid: uid.clone(), condition, nominated, now: now.wall })
-    }
-
-    /// Returns the node that the status of the pod names as nominated, as it was written or seen last.
-    fn named_node<'a>(&'a self, member: &'a Member) -> Option<&'a Arc<str>> {
-        self.pod_status.get(&member.facts.uid).map_or(&member.facts.nominated_node, |written| &written.nominated_node).as_ref()
-    }
-
     /// Takes in the outcome of a write.
     pub fn done(&mut self, subject: &Subject, outcome: &WriteOutcome, now: Duration) {
         self.under_way = self.under_way.saturating_sub(1);
@@ -395,19 +338,10 @@ impl StatusWriter {
                 }
                 self.queues.done(name, now, !failed);
             }
-            Subject::Pod(uid) => {
-                if failed {
-                    self.pod_status.remove(uid);
-                }
-                self.pods.done(uid, now, !failed);
-            }
+            Subject::Pod(uid) => self.pods.done(uid, failed, now),
+            Subject::PodEvent(uid) => self.pods.event_queue.done(uid, now, true),
         }
     }
-}
-
-/// Returns the node that is nominated for the pod; `None` where none is.
-fn nominated_node(member: &Member) -> Option<&Arc<str>> {
-    member.nominated.as_ref().filter(|_| member.state() == MemberState::Nominated).map(|nominated| &nominated.node)
 }
 
 /// Returns how long the changes of a PodGroup are merged: while its members are being created or are starting.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::cycle::testing::{group, node, pod, queue};
 use crate::scheduler::event::{Change, Event, Report};
@@ -18,6 +19,8 @@ struct Cluster {
     groups: BTreeMap<GroupKey, PodGroupStatus>,
     pods: BTreeMap<Uid, PodCondition>,
     writes: usize,
+    /// The Events about pods, with their messages.
+    events: Vec<(Uid, String)>,
     /// Whether the API server refuses every write.
     fails: bool,
 }
@@ -29,7 +32,7 @@ impl Cluster {
         let pods = (0..WAIT).map(|index| pod("ns", &name(index), &name(index), &[("cpu", 5)])).collect();
         let groups = (0..WAIT).map(|index| group("ns", &name(index), 1, "default")).collect();
         let state = ready(vec![node("n", &[("cpu", 4)])], pods, groups);
-        Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, fails: false }
+        Self { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, events: Vec::new(), fails: false }
     }
 
     /// Creates the same cluster with many objects in the write throttle.
@@ -77,6 +80,7 @@ impl Cluster {
             }
             Command::Bind(bind) => self.state.learn(Report::Bound(bind.uid), at(self.millis)),
             Command::Fence { .. } | Command::Evict { .. } | Command::StopEvictions { .. } => panic!("no pod is evicted here"),
+            Command::PodEvent { uid, message, .. } => self.events.push((uid, message)),
             Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {}
         }
         let outcome = if self.fails { WriteOutcome::Failed("unavailable") } else { WriteOutcome::Written { resource_version: "9".into() } };
@@ -143,4 +147,60 @@ fn a_placed_podgroup_does_not_delay_the_others() {
     // Their members start, and the start is written after a moment.
     cluster.pass(3);
     assert_eq!(cluster.state.status_writer.throttle.remembered(), 0);
+}
+
+#[test]
+fn a_waiting_pod_has_an_event_for_each_new_cause_at_a_bounded_rate() {
+    let mut cluster = Cluster::new();
+    cluster.pass(3);
+    // Conditions are complete; Events go on at their rate, in the order of the pods.
+    assert!(cluster.all_say("most free 4"));
+    let first = cluster.events.len();
+    assert!((100..=121).contains(&first), "{first}");
+    cluster.pass(20);
+    let all: std::collections::BTreeSet<Uid> = cluster.events.iter().map(|(uid, _)| uid.clone()).collect();
+    assert_eq!((cluster.events.len(), all.len()), (WAIT, WAIT));
+    assert!(cluster.events.iter().all(|(_, message)| message.contains("Insufficient cpu")));
+    // Other amounts are no news.
+    cluster.uses(1);
+    cluster.pass(30);
+    assert_eq!(cluster.events.len(), WAIT);
+    let closed = crate::api::QueueFacts { closed_by_hand: true, ..queue("default", Some("root"), &[]) };
+    cluster.state.apply(Event::Queues(Change::Apply(closed)), at(cluster.millis));
+    cluster.pass(40);
+    assert_eq!(cluster.events.len(), 2 * WAIT);
+    assert!(cluster.events.iter().skip(WAIT).all(|(_, message)| message.contains("closed")));
+}
+
+#[test]
+fn a_pod_that_is_placed_or_gone_before_its_turn_has_no_event() {
+    let mut cluster = Cluster::new();
+    cluster.pass(3);
+    let before = cluster.events.len();
+    for name in ["a", "b", "c"] {
+        cluster.state.apply(Event::Nodes(Change::Apply(node(name, &[("cpu", 600)]))), at(cluster.millis));
+    }
+    cluster.pass(20);
+    assert_eq!(cluster.events.len(), before);
+    assert_eq!(cluster.state.status_writer.pods.remembered_events(), 0);
+}
+
+/// After a restart each pod has its condition, and had its Event.
+#[test]
+fn a_new_leader_repeats_no_event() {
+    let says = |pod: &mut crate::api::PodFacts| {
+        pod.scheduled_condition = Some(PodCondition {
+            kind: "PodScheduled".to_owned(),
+            status: "False".to_owned(),
+            reason: Some("Unschedulable".to_owned()),
+            message: Some("older amounts".to_owned()),
+        });
+    };
+    let mut waits = pod("ns", "w", "w", &[("cpu", 5)]);
+    says(&mut waits);
+    let state = ready(vec![node("n", &[("cpu", 4)])], vec![waits], vec![group("ns", "w", 1, "default")]);
+    let mut cluster =
+        Cluster { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, events: Vec::new(), fails: false };
+    cluster.pass(20);
+    assert_eq!((cluster.pods.len(), cluster.events.as_slice()), (1, [].as_slice()));
 }

@@ -149,7 +149,13 @@ fn all_members_that_wait_for_nodes_are_unschedulable_and_none_of_a_gang_that_wai
         let _cycle = state.tick(at(0));
         let writes: std::collections::BTreeMap<String, String> = [500, 2500]
             .into_iter()
-            .flat_map(|millis| state.tick(at(millis)))
+            .flat_map(|millis| {
+                let commands = state.tick(at(millis));
+                // Each write is answered: the number of writes under way is limited.
+                let subjects = commands.iter().filter_map(crate::scheduler::state::subject);
+                subjects.for_each(|subject| state.learn(Report::Written(subject, written("2")), at(millis)));
+                commands
+            })
             .filter_map(|command| {
                 let Command::Pod { name, condition, .. } = command else { return None };
                 Some((name.to_string(), condition.reason.unwrap_or_default()))

@@ -24,7 +24,7 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     let scheduler = w.scheduler()?;
     scheduler.terminate().await?;
     // An admitted PodGroup stays admitted, however slow the machine is.
-    scheduler.also("--admission-patience=0s");
+    scheduler.also("--admission-timeout=0s");
     scheduler.restart().await?;
     let controller = w.controller()?;
     controller.terminate().await?;

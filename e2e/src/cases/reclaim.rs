@@ -21,7 +21,7 @@ pub(super) async fn unplaceable_group_blocks_its_queue_only_until_the_timeout(w:
     let client = w.client();
     let scheduler = w.scheduler()?;
     scheduler.terminate().await?;
-    scheduler.also("--admission-patience=5s");
+    scheduler.also("--admission-timeout=5s");
     scheduler.restart().await?;
     for node in ["n1", "n2"] {
         make_node(&client, node, &[("cpu", "6"), ("memory", "16Gi")]).await?;

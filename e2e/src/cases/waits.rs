@@ -1,6 +1,6 @@
 //! Rows L9 to L13: the reasons for waiting in a PodGroup's status are true, appear at once, and go when the waiting ends.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -17,20 +17,24 @@ use crate::world::World;
 
 const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 
-/// L9 (#604). A pod names a queue that does not exist; the queue is created after `pause` seconds. An Event on the PodGroup appears at once, other
-/// pods run, and the pod runs within seconds of the queue's creation.
+/// L9 (#604). A pod names a queue that does not exist; the queue is created after `pause` seconds. An Event on the PodGroup appears at once, one on the pod
+/// soon after, other pods run, and the pod runs within seconds of the queue's creation.
 pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     Workload::new("early").queue("later").make(&client).await?;
     let group = wait_one_group(&client, "early", 10).await?.name_any();
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-    wait_until(secs(3), "an Event on the PodGroup says that the queue does not exist", || async {
-        let about = ListParams::default().fields(&format!("involvedObject.kind=PodGroup,involvedObject.name={group}"));
-        let told: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
-        Ok(Seen::when(told.iter().any(|message| message.contains("queue \"later\" does not exist")), || format!("{told:?}")))
-    })
-    .await?;
+    let pod = pods_of(&client, "early").await?.first().context("the Deployment has no pod")?.name_any();
+    // A pod waits for 2 s before it says that something is missing, because it may still be created.
+    for (limit, kind, name, reason) in [(3, "PodGroup", &group, "Unschedulable"), (6, "Pod", &pod, "FailedScheduling")] {
+        wait_until(secs(limit), &format!("an Event on the {kind} says that the queue does not exist"), || async {
+            let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name},reason={reason}"));
+            let told: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
+            Ok(Seen::when(told.iter().any(|message| message.contains("queue \"later\" does not exist")), || format!("{told:?}")))
+        })
+        .await?;
+    }
     group_says(&client, &group, "queue \"later\" does not exist").await?;
     Workload::new("other").make(&client).await?;
     wait_running(&client, "other", 1, 10).await?;

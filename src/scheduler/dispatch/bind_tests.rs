@@ -60,6 +60,7 @@ fn serve(request: &Request, script: &Script, log: &Log) -> Response {
             let down = matches!(script(namespace, name, count(&format!("get {namespace}/{name}"))), Answer::Down);
             (*namespace, *name, if down { Answer::Down } else { Answer::Yes })
         }
+        (&Method::POST, [.., namespace, "events"]) => (*namespace, "", script(namespace, "", count(&format!("event {namespace}")))),
         other => panic!("{other:?}"),
     };
     match answer {
@@ -126,6 +127,19 @@ async fn a_webhook_that_is_down_delays_no_other_namespace_and_is_a_refusal_after
         log.iter().rev().find(|(line, _)| line.ends_with(&format!(" blocked/{name}"))).unwrap().0.clone()
     };
     assert!((0..40).all(|name| last(name).starts_with("get")), "each was looked at first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bound_pod_has_an_event_only_where_that_is_asked_for() {
+    for (asked, wanted) in [(false, vec!["bind fine/p", "bind refused/p"]), (true, vec!["bind fine/p", "event fine", "bind refused/p"])] {
+        let (to, log) = dispatcher(1, |namespace, _, _| if namespace == "refused" { Answer::Forbidden } else { Answer::Yes });
+        let mut to = to.with_scheduled_events(asked);
+        to.send(vec![bind("fine", "p"), bind("refused", "p")]);
+        let outcomes = [next(&mut to).await.1, next(&mut to).await.1];
+        assert_eq!(outcomes, ["bound", "forbidden"]);
+        let lines: Vec<String> = log.lock().unwrap().iter().map(|(line, _)| line.clone()).collect();
+        assert_eq!(lines, wanted, "asked for: {asked}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

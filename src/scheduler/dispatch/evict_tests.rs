@@ -188,7 +188,7 @@ async fn an_evicted_partial_gang_gets_an_event_and_so_do_its_members() {
     assert!(matches!(to.next().await, Report::Evicted(progress) if progress.evicted == 1));
     assert_eq!(log.lines(), ["dry a", "evict a", "event g", "status a", "event a"]);
     for line in ["event g", "event a"] {
-        assert_eq!(log.body(line)["reason"], "Released");
+        assert_eq!(log.body(line)["reason"], "EvictedPartialGang");
     }
     let message =
         "evicted 1 bound member(s) of the partial gang: the other members could not be placed in time; the whole PodGroup waits again";

@@ -1,0 +1,216 @@
+//! What is written to a waiting pod, and when: its condition PodScheduled, its nominated node, and an Event `FailedScheduling`.
+//!
+//! * The condition is written when its reason or its nominated node changes; where only amounts have changed, as the write throttle permits.
+//! * The Event is created when the code of the refusal changes, as by kube-scheduler at each attempt, so that `kubectl describe pod` explains the wait.
+//!   Events share a rate over all pods. The condition never waits for the Event.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::Uid;
+use crate::api::pod::PodCondition;
+use crate::cycle::cache::{Member, State as MemberState};
+use crate::cycle::explain::{Code, Refusal};
+use crate::cycle::state::SchedulingState;
+
+use super::command::{Command, NominatedNode};
+use super::event::Subject;
+use super::state::Now;
+use super::status_writer::{MERGE, SETTLE};
+use super::write_queue::WriteQueue;
+use super::write_throttle::WriteThrottle;
+
+/// The least time between two writes to a pod. Many thousands of pods may wait.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// What was written to a waiting pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WrittenPod {
+    condition: PodCondition,
+    nominated_node: Option<Arc<str>>,
+}
+
+/// The pods to be written, and what was written to them.
+#[derive(Debug)]
+pub(super) struct PodWrites {
+    pub(super) queue: WriteQueue<Uid>,
+    pub(super) event_queue: WriteQueue<Uid>,
+    written: BTreeMap<Uid, WrittenPod>,
+    /// The code of the last Event about each pod that has waited; `None` where it had none.
+    events: BTreeMap<Uid, Option<Code>>,
+    /// The rate of Events over all pods.
+    event_throttle: WriteThrottle,
+}
+
+impl PodWrites {
+    pub(super) fn new() -> Self {
+        Self {
+            queue: WriteQueue::new(INTERVAL),
+            event_queue: WriteQueue::new(Duration::ZERO),
+            written: BTreeMap::new(),
+            events: BTreeMap::new(),
+            event_throttle: WriteThrottle::default(),
+        }
+    }
+
+    /// Requests a write after a change of the pod, if the pod has a refusal.
+    pub(super) fn changed(&mut self, uid: &Uid, scheduling: &SchedulingState, now: Duration) {
+        let Some(member) = scheduling.cache().pods().get(uid).filter(|member| member.refusal.is_some()) else {
+            self.forget_event(uid);
+            return;
+        };
+        match member.state() {
+            MemberState::Blocked => self.queue.want(uid, now, MERGE),
+            // The next leader learns of the nomination from this write alone.
+            MemberState::Nominated if nominated_node(member) != self.named_node(member) => self.queue.want_urgently(uid, now, MERGE),
+            MemberState::Waiting | MemberState::Nominated => self.queue.want(uid, now, SETTLE),
+            MemberState::Gated
+            | MemberState::Placed
+            | MemberState::Leaving
+            | MemberState::Succeeded
+            | MemberState::Failed
+            | MemberState::Gone => {}
+        }
+    }
+
+    /// Takes note of a pod from the watch.
+    pub(super) fn seen(&mut self, uid: &Uid) {
+        self.written.remove(uid);
+    }
+
+    /// Forgets a deleted pod.
+    pub(super) fn gone(&mut self, uid: &Uid) {
+        self.written.remove(uid);
+        self.queue.forget(uid);
+        self.forget_event(uid);
+    }
+
+    fn forget_event(&mut self, uid: &Uid) {
+        self.events.remove(uid);
+        self.event_queue.forget(uid);
+        self.event_throttle.forget(&Subject::Pod(uid.clone()));
+    }
+
+    /// Returns the time of the next write.
+    pub(super) fn next(&self) -> Option<Duration> {
+        [self.queue.next(), self.event_queue.next(), self.event_throttle.next()].into_iter().flatten().min()
+    }
+
+    /// Returns the number of pods in memory.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.queue.remembered() + self.event_queue.remembered() + self.event_throttle.remembered()
+    }
+
+    /// Returns the number of pods whose last Event is in memory.
+    #[cfg(test)]
+    pub(super) fn remembered_events(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Makes the pods due whose Events have their turn.
+    pub(super) fn hand_out_turns(&mut self, now: Duration) {
+        while let Some(Subject::Pod(uid)) = self.event_throttle.next_turn(now) {
+            self.event_queue.want(&uid, now, Duration::ZERO);
+        }
+    }
+
+    /// Returns the write of the pod's status; `None` if it needs none. Where the cause is new, the Event is requested.
+    pub(super) fn command(&mut self, uid: &Uid, scheduling: &SchedulingState, throttle: &mut WriteThrottle, now: Now) -> Option<Command> {
+        let Some((member, refusal)) = waiting(uid, scheduling) else {
+            throttle.forget(&Subject::Pod(uid.clone()));
+            self.forget_event(uid);
+            return None;
+        };
+        // A pod that had the condition before this process wrote to it had its Event by an earlier leader.
+        let told = |stands: &PodCondition| (stands.reason.as_deref() == Some(refusal.pod_reason())).then(|| refusal.code());
+        self.events.entry(uid.clone()).or_insert_with(|| member.facts.scheduled_condition.as_ref().and_then(told));
+        if !self.has_event(uid, refusal) {
+            self.event_queue.want(uid, now.since_start, Duration::ZERO);
+        }
+        self.status(member, refusal, throttle, now)
+    }
+
+    fn status(&mut self, member: &Member, refusal: &Refusal, throttle: &mut WriteThrottle, now: Now) -> Option<Command> {
+        let uid = &member.facts.uid;
+        let subject = Subject::Pod(uid.clone());
+        let condition = PodCondition {
+            kind: "PodScheduled".to_owned(),
+            status: "False".to_owned(),
+            reason: Some(refusal.pod_reason().to_owned()),
+            message: Some(refusal.message()),
+        };
+        let (named, node) = (self.named_node(member), nominated_node(member));
+        let nominated = match node {
+            _ if named == node => NominatedNode::Stays,
+            Some(node) => NominatedNode::Is(Arc::clone(node)),
+            None => NominatedNode::Removed,
+        };
+        let stands = self.written.get(uid).map(|written| &written.condition).or(member.facts.scheduled_condition.as_ref());
+        if stands == Some(&condition) && nominated == NominatedNode::Stays {
+            throttle.forget(&subject);
+            return None;
+        }
+        let only_amounts_changed = nominated == NominatedNode::Stays && stands.is_some_and(|stands| stands.reason == condition.reason);
+        if only_amounts_changed && !throttle.may_write(&subject, now.since_start) {
+            return None;
+        }
+        let since = since(stands, &condition, now.wall);
+        throttle.forget(&subject);
+        self.written.insert(uid.clone(), WrittenPod { condition: condition.clone(), nominated_node: node.cloned() });
+        let (namespace, name) = (Arc::clone(&member.facts.namespace), Arc::clone(&member.facts.name));
+        Some(Command::Pod { namespace, name, uid: uid.clone(), condition, nominated, since })
+    }
+
+    /// Returns the Event of the pod; `None` if it needs none, or has to wait for its turn.
+    pub(super) fn event_command(&mut self, uid: &Uid, scheduling: &SchedulingState, now: Now) -> Option<Command> {
+        let subject = Subject::Pod(uid.clone());
+        let Some((member, refusal)) = waiting(uid, scheduling).filter(|(_, refusal)| !self.has_event(uid, refusal)) else {
+            self.event_throttle.forget(&subject);
+            return None;
+        };
+        if !self.event_throttle.may_write(&subject, now.since_start) {
+            return None;
+        }
+        self.events.insert(uid.clone(), Some(refusal.code()));
+        let (namespace, name) = (Arc::clone(&member.facts.namespace), Arc::clone(&member.facts.name));
+        Some(Command::PodEvent { namespace, name, uid: uid.clone(), message: refusal.message(), now: now.wall })
+    }
+
+    fn has_event(&self, uid: &Uid, refusal: &Refusal) -> bool {
+        self.events.get(uid).copied().flatten().is_some_and(|last| last.is_like(refusal.code()))
+    }
+
+    /// Takes in the outcome of a status write. A failed one is repeated.
+    pub(super) fn done(&mut self, uid: &Uid, failed: bool, now: Duration) {
+        if failed {
+            self.written.remove(uid);
+        }
+        self.queue.done(uid, now, !failed);
+    }
+
+    /// Returns the node that the status of the pod names as nominated, as it was written or seen last.
+    fn named_node<'a>(&'a self, member: &'a Member) -> Option<&'a Arc<str>> {
+        self.written.get(&member.facts.uid).map_or(&member.facts.nominated_node, |written| &written.nominated_node).as_ref()
+    }
+}
+
+/// Returns the pod and why it waits; `None` where it does not wait.
+fn waiting<'a>(uid: &Uid, scheduling: &'a SchedulingState) -> Option<(&'a Member, &'a Refusal)> {
+    let waits = |member: &&Member| matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
+    let member = scheduling.cache().pods().get(uid).filter(waits)?;
+    Some((member, member.refusal.as_deref()?))
+}
+
+/// Returns the new time of the transition; `None` where the status of the condition stays, and with it the time.
+fn since(stands: Option<&PodCondition>, condition: &PodCondition, now: Timestamp) -> Option<Timestamp> {
+    stands.is_none_or(|stands| stands.status != condition.status).then_some(now)
+}
+
+/// Returns the node that is nominated for the pod; `None` where none is.
+fn nominated_node(member: &Member) -> Option<&Arc<str>> {
+    member.nominated.as_ref().filter(|_| member.state() == MemberState::Nominated).map(|nominated| &nominated.node)
+}
