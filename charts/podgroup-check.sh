@@ -28,6 +28,13 @@ refuses() {
 # eventually SECONDS COMMAND…: until it succeeds
 eventually() { local until=$((SECONDS + $1)); shift; until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $until ] || return 1; sleep 0.1; done; }
 
+# The chart demands the name of an image.
+helm() {
+  case $1 in
+    template | install | upgrade | lint) command helm "$1" --set image.repository=registry.example/podgroup "${@:2}" ;;
+    *) command helm "$@" ;;
+  esac
+}
 render() { helm template podgroup "$chart" -n "$ns" "$@"; }
 # Kind/name of every object in the rendering of these arguments, sorted.
 objects() { render "$@" | awk '/^kind: /{k=$2} /^metadata:/{m=1} m&&/^  name: /{print k"/"$2; m=0}' | sort; }
@@ -50,7 +57,7 @@ logFilter=loud!|/logFilter
 controller.enabled=maybe|/controller/enabled
 scheduler.placement=binpack|/scheduler/placement
 image.tga=1|'tga'
-image.repository=|/image/repository
+image.repository=|publishes no image
 image.repository=example.org/podgroup:1|/image/repository
 image.tag=a b|/image/tag
 image.tag=sha256:0|/image/tag
@@ -71,6 +78,10 @@ http.bindAddress=10.0.0.256|/http/bindAddress
 http.secure.certSecret=c|http.secure.enabled=true
 controller.extraArgs[0]=--annotate-pods|controller.annotatePods
 scheduler.extraArgs[0]=--http-address=:1|http.bindAddress
+scheduler.extraArgs[0]=--evictions=false|scheduler.evictions
+scheduler.extraArgs[0]=--admission-patience=1s|scheduler.admissionTimeout
+scheduler.admissionTimeout=soon|/scheduler/admissionTimeout
+scheduler.evictions=maybe|/scheduler/evictions
 runAsUser=0|/runAsUser
 schedulerNames=volcano|/schedulerNames
 schedulerNames[0]=a"]b|/schedulerNames/0
@@ -94,7 +105,7 @@ tenancy.maxAnnotationBytes=1|/tenancy/maxAnnotationBytes
 tenancy.actions[0]=Refuse|/tenancy/actions/0
 tenancy.namespaceSelector.labels.a=b|'labels'
 END
-  for set in image.repository=localhost:5000/a/b-c.d image.repository=[::1]:5000/a image.repository=podgroup image.tag=0.1.0-rc.1_2 "image.tag=1@sha256:$(printf a%.0s {1..64})" http.bindAddress=255.10.0.1 'scheduler.extraArgs={--evictions=false,--placement-of=x}'; do
+  for set in image.repository=localhost:5000/a/b-c.d image.repository=[::1]:5000/a image.repository=podgroup image.tag=0.1.0-rc.1_2 "image.tag=1@sha256:$(printf a%.0s {1..64})" http.bindAddress=255.10.0.1 'scheduler.extraArgs={--bind-concurrency=64,--placement-of=x}'; do
     works "--set $set is taken" render --set "$set"
   done
   refuses 'no scheduler name at all is refused' /schedulerNames render --set-json 'schedulerNames=[]'
@@ -148,8 +159,8 @@ END
     "$(render -s templates/scheduler.yaml --set http.secure.enabled=true,http.secure.certSecret=c | grep -oE -- '--(secure|tls)[^ ]*|scheme: .*|secretName: .*' | tr '\n' ' ' | sed 's/ $//')"
   equal 'the flags of the controller' '--scheduler-name=a --scheduler-name=b --leader-elect=true --leader-elect-namespace=podgroup-system --http-address=[::]:8080 --log-format=text "--annotate-pods" "--x=y"' \
     "$(render -s templates/controller.yaml --set 'schedulerNames={a,b},logFormat=text,http.bindAddress=[::],controller.annotatePods=true,controller.extraArgs={--x=y}' | flags)"
-  equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack" "--queue-status=obey"' \
-    "$(render -s templates/scheduler.yaml --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1,scheduler.placement=pack,scheduler.queueStatus=obey | flags)"
+  equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack" "--queue-status=obey" "--evictions=false" "--admission-timeout=1m30s" "--release-after=5m" "--scheduled-events=true"' \
+    "$(render -s templates/scheduler.yaml --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1,scheduler.placement=pack,scheduler.queueStatus=obey,scheduler.evictions=false,scheduler.admissionTimeout=1m30s,scheduler.scheduledEvents=true | flags)"
   equal 'own is said too' '"--queue-status=own"' "$(render -s templates/scheduler.yaml | flags | grep -o '"--queue-status=[a-z]*"')"
   local each
   for each in controller scheduler; do

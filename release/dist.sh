@@ -74,7 +74,7 @@ image() {
   printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":%s,"layers":[%s]}' "$config" "$layer" >"$work/manifest"
   manifest=$(blob "$work/manifest" application/vnd.oci.image.manifest.v1+json)
   # Both annotations: the one is the layout's own word for a tag, the other what docker and containerd take for the whole name.
-  printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[%s,"annotations":{"org.opencontainers.image.ref.name":"%s","io.containerd.image.name":"ghcr.io/podgroup/podgroup:%s"}}]}' \
+  printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[%s,"annotations":{"org.opencontainers.image.ref.name":"%s","io.containerd.image.name":"localhost/podgroup:%s"}}]}' \
     "${manifest%\}}" "$version" "$version" >"$layout/index.json"
   printf '{"imageLayoutVersion":"1.0.0"}' >"$layout/oci-layout"
   pack -C "$layout" -cf "$dist/podgroup-$version-linux-amd64.oci.tar" blobs index.json oci-layout

@@ -34,6 +34,9 @@ pub fn user(account: &str) -> String {
     format!("system:serviceaccount:{NAMESPACE}:{account}")
 }
 
+/// The value that the chart demands: the name of the image. No kubelet pulls it here.
+pub const IMAGE: &str = "image.repository=podgroup";
+
 /// Installs the chart with `values` (`key=value`, as for `helm --set`) and waits until its CRDs are served. See also [`settle`].
 pub async fn install(cluster: &Cluster, values: &[&str]) -> Result<()> {
     install_from(cluster, &folder(), values).await
@@ -70,7 +73,7 @@ async fn helm(cluster: &Cluster, verb: &str, chart: &Path, flags: &[&str], value
     let chart = chart.to_str().context("the path of the repository is not UTF-8")?;
     let mut arguments = vec![verb, "podgroup", chart, "--namespace", NAMESPACE];
     arguments.extend(flags);
-    for value in ["controller.replicas=0", "scheduler.replicas=0"].iter().chain(values) {
+    for value in [IMAGE, "controller.replicas=0", "scheduler.replicas=0"].iter().chain(values) {
         arguments.extend(["--set", value]);
     }
     cluster.run("helm", &arguments).await?;

@@ -9,13 +9,17 @@ root, component ("controller" or "scheduler"), port, values (of that program), a
 {{- if and (not $election) (gt (int .values.replicas) 1) -}}
 {{- fail (printf "%s.replicas is %d with leaderElection.enabled=false: two that act at once get in each other's way. Set %s.replicas=1, or leave the election on." .component (int .values.replicas) .component) -}}
 {{- end -}}
+{{- if not .root.Values.image.repository -}}
+{{- fail "image.repository is empty, and this project publishes no image: build one with \"make dist\", push it, and set --set image.repository=REGISTRY/podgroup (docs/install.md)" -}}
+{{- end -}}
 {{- if and .root.Values.http.secure.certSecret (not .root.Values.http.secure.enabled) -}}
 {{- fail "http.secure.certSecret is set and http.secure.enabled is not: without TLS nobody shows a certificate. Set http.secure.enabled=true, or leave the Secret out." -}}
 {{- end -}}
 {{- /* Typed twice, a flag ends the program; and rights, policies and probes go by the value. */ -}}
 {{- $values := dict "scheduler-name" "schedulerNames" "leader-elect" "leaderElection.enabled" "leader-elect-namespace" "the namespace of the release" "http-address" "http.bindAddress"
   "secure-serving" "http.secure.enabled" "tls-cert-file" "http.secure.certSecret" "tls-private-key-file" "http.secure.certSecret" "log-format" "logFormat"
-  "placement" "scheduler.placement" "queue-status" "scheduler.queueStatus" "annotate-pods" "controller.annotatePods" -}}
+  "placement" "scheduler.placement" "queue-status" "scheduler.queueStatus" "evictions" "scheduler.evictions" "admission-timeout" "scheduler.admissionTimeout"
+  "admission-patience" "scheduler.admissionTimeout" "release-after" "scheduler.releaseAfter" "scheduled-events" "scheduler.scheduledEvents" "annotate-pods" "controller.annotatePods" -}}
 {{- $component := .component -}}
 {{- range .values.extraArgs -}}
 {{- with index $values (. | trimPrefix "--" | splitList "=" | first) -}}

@@ -9,7 +9,7 @@ use crate::prometheus::Prometheus;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_running};
 use crate::world::World;
-use crate::{kit, say};
+use crate::{chart, kit, say};
 
 /// How long a fault must last before its alert fires. The chart has minutes.
 const FOR: &str = "2s";
@@ -37,7 +37,7 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     let ports = [("podgroup-controller", w.controller()?.port()), ("podgroup-scheduler", w.scheduler()?.port())];
     let prometheus = Prometheus::start(w.cluster().scratch(), &ports, &rules).await?;
     for (name, _, annotations) in prometheus.alerting_rules().await? {
-        let page = annotations.get("runbook_url").and_then(|url| url.as_str()?.split_once("/docs/").map(|(_, page)| page.to_owned()));
+        let page = annotations.get("runbook_url").and_then(|url| url.as_str()?.strip_prefix("docs/").map(str::to_owned));
         let page = page.with_context(|| format!("alert {name} has no runbook"))?;
         ensure!(kit::repository().join("docs").join(&page).is_file(), "the runbook page {page} does not exist");
     }
@@ -97,8 +97,11 @@ async fn wait_firing(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
 async fn chart_rules(w: &World) -> Result<String> {
     let chart = kit::repository().join("charts/podgroup");
     let mut arguments = vec!["template", "podgroup", chart.to_str().context("the path is not UTF-8")?, "-s", "templates/alerts.yaml"];
-    let values: Vec<String> =
-        FAULTS.iter().map(|name| format!("alerts.for.{name}={FOR}")).chain(["alerts.enabled=true".to_owned()]).collect();
+    let values: Vec<String> = FAULTS
+        .iter()
+        .map(|name| format!("alerts.for.{name}={FOR}"))
+        .chain(["alerts.enabled=true".to_owned(), chart::IMAGE.to_owned()])
+        .collect();
     for value in &values {
         arguments.extend(["--set", value]);
     }

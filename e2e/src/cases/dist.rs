@@ -113,7 +113,7 @@ async fn check_image(file: &Path, layout: &Path, root: &Path) -> Result<PathBuf>
     let index = json(layout.join("index.json"))?;
     let entry = index.pointer("/manifests/0").context("no manifest")?;
     let reference = entry.pointer("/annotations/io.containerd.image.name").cloned().unwrap_or_default();
-    ensure!(reference == format!("ghcr.io/podgroup/podgroup:{VERSION}"), "the image is called {reference}");
+    ensure!(reference == format!("localhost/podgroup:{VERSION}"), "the image is called {reference}");
     let manifest = json(blob(entry)?)?;
     let config = json(blob(manifest.pointer("/config").context("no config")?)?)?;
     let layers = manifest.pointer("/layers").and_then(Value::as_array).context("no layers")?;
@@ -197,7 +197,7 @@ async fn run_packed_chart(cluster: &Cluster, packed: &Path, root: &Path) -> Resu
         let deployment = Api::<Deployment>::namespaced(client.clone(), chart::NAMESPACE).get(name).await?;
         let pod = deployment.spec.and_then(|spec| spec.template.spec).context("a template has a spec")?;
         let image = pod.containers.first().and_then(|container| container.image.clone()).unwrap_or_default();
-        ensure!(image == format!("ghcr.io/podgroup/podgroup:{VERSION}"), "the packed chart names the image {image}");
+        ensure!(image == format!("podgroup:{VERSION}"), "the packed chart names the image {image}");
         let user = pod.security_context.and_then(|context| context.run_as_user);
         ensure!(user == Some(65532), "the packed chart has the user {user:?}, the image 65532");
     }
