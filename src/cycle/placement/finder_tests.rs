@@ -60,6 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Asks(2, 0, 0, false, false, None)),
         Just(Step::Asks(2, 0, 0, false, false, None)),
         Just(Step::Asks(2, 0, 0, false, false, None)),
+        Just(Step::Asks(1, 1, 0, false, false, None)),
+        Just(Step::Asks(1, 1, 0, false, false, None)),
     ]
 }
 
@@ -239,8 +241,9 @@ proptest! {
                             prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
                             prop_assert_eq!(table.fitting(&query, &last, snapshot), fitting_of_each(&query, &last, snapshot));
                             // The same where a node refuses for the sake of other pods.
-                            for refused in &last {
-                                let verdict = Verdict::refusing(*refused, Reason::PodAffinity { topology_key: "zone".to_owned() });
+                            for (refused, has_ports) in last.iter().flat_map(|node| [(*node, true), (*node, false)]) {
+                                let verdict = Verdict::refusing(refused, Reason::PodAffinity { topology_key: "zone".to_owned() });
+                                let verdict = if has_ports { verdict } else { verdict.without_ports() };
                                 let query = Query { verdict: &verdict, ..query };
                                 let every = each_node(&query, &BTreeSet::new(), usize::MAX, snapshot);
                                 prop_assert_eq!(table.takers(&query, snapshot), every.len());

@@ -338,7 +338,7 @@ impl NodeTable {
             count.most_free = count.most_free.max(free);
         };
         for (place, entry) in self.nodes.iter().enumerate() {
-            if entry.concerns.meet(concerns) || query.verdict.refuses(entry.id) {
+            if entry.concerns.meet(concerns) {
                 let no = snapshot.node(entry.id).and_then(|node| refusal(query, &node));
                 match no {
                     // Every resource that it lacks is counted below.
@@ -349,12 +349,20 @@ impl NodeTable {
                     }
                     None => continue,
                 }
+            } else if query.verdict.has_port_taken(entry.id) {
+                count(Reason::HostPorts, Amount::ZERO, Amount::ZERO);
+                continue;
             }
+            let mut is_short = false;
             for (want, lacking) in zip(&wanted, &mut lacking) {
                 if let Some(free) = want.short(place) {
                     lacking.nodes = lacking.nodes.saturating_add(1);
                     lacking.most_free = lacking.most_free.max(free);
+                    is_short = true;
                 }
+            }
+            if let Some(reason) = query.verdict.refusal(entry.id).filter(|_| !is_short) {
+                count(reason.clone(), Amount::ZERO, Amount::ZERO);
             }
         }
         for (want, lacking) in zip(&wanted, lacking).filter(|(_, lacking)| lacking.nodes > 0) {
