@@ -27,6 +27,8 @@ pub(crate) struct Size {
     pub(crate) pods: u32,
     /// The size of each gang.
     pub(crate) gang: u32,
+    /// What each new pod requests of the cpu, in thousandths of a core.
+    pub(crate) millis: i64,
     /// The number of running pods.
     pub(crate) running: u32,
     /// The number of queues below one queue below `root`; PodGroups are distributed among them in turn. With one, it is `default`.
@@ -56,6 +58,10 @@ pub(crate) enum Requires {
     Apart,
     /// Affinity in the zone.
     Together,
+    /// Affinity on the host.
+    OneHost,
+    /// Affinity in the rack.
+    OneRack,
     /// Nothing, and prefer a zone.
     PreferNodes,
     /// Nothing, and prefer hosts without members of their gang.
@@ -72,6 +78,7 @@ impl Default for Size {
             nodes: 5_000,
             pods: 10_000,
             gang: 8,
+            millis: 500,
             running: 0,
             queues: 1,
             own_classes: false,
@@ -186,7 +193,7 @@ impl Cluster {
         let pod = |number: u32| {
             let own = if self.size.own_classes { number } else { 0 };
             let group = groups.get((number / self.size.gang) as usize).unwrap_or_else(|| panic!("pod {number} has no group"));
-            self.waits(&group.key, number, request(500, 1024, self.round * 100_000 + own))
+            self.waits(&group.key, number, request(self.size.millis, 1024, self.round * 100_000 + own))
         };
         let pods = (0..groups.len() as u32 * self.size.gang).map(pod).collect();
         (groups, pods)
@@ -216,8 +223,7 @@ impl Cluster {
 fn required(requires: Requires, gang: u32, gangs: u32) -> Option<PodFacts> {
     let app = format!("train-{gang}");
     let selector = json!({"matchLabels": {"app": app}});
-    let zone = json!([{"topologyKey": "zone", "labelSelector": selector}]);
-    let host = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]);
+    let term = |key: &str| json!([{"topologyKey": key, "labelSelector": selector}]);
     let nodes = json!({
         "nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [{"key": "dedicated", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
@@ -225,13 +231,14 @@ fn required(requires: Requires, gang: u32, gangs: u32) -> Option<PodFacts> {
     });
     let spread = json!({"topologySpreadConstraints":
         [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]});
-    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": host}}});
-    let together = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": zone}}});
-    let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
+    let apart =
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term("kubernetes.io/hostname")}}});
+    let together = |key: &str| json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term(key)}}});
+    let host = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
     let prefer = "preferredDuringSchedulingIgnoredDuringExecution";
     let in_zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z0"]}]});
     let prefer_nodes = json!({"affinity": {"nodeAffinity": {prefer: [{"weight": 10, "preference": in_zone}]}}});
-    let prefer_apart = json!({"affinity": {"podAntiAffinity": {prefer: [{"weight": 10, "podAffinityTerm": term}]}}});
+    let prefer_apart = json!({"affinity": {"podAntiAffinity": {prefer: [{"weight": 10, "podAffinityTerm": host}]}}});
     let anyway = json!({"topologySpreadConstraints":
         [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}]});
     let images = json!({"containers": [{"name": "c", "image": TRAIN}]});
@@ -243,7 +250,9 @@ fn required(requires: Requires, gang: u32, gangs: u32) -> Option<PodFacts> {
         Requires::Nodes | Requires::Usual if gang < gangs / 3 => nodes,
         Requires::Spread => spread,
         Requires::Apart => apart,
-        Requires::Together => together,
+        Requires::Together => together("zone"),
+        Requires::OneHost => together("kubernetes.io/hostname"),
+        Requires::OneRack => together("rack"),
         Requires::Usual if gang >= gangs - gangs / 5 => {
             if gang.is_multiple_of(2) {
                 spread
@@ -282,11 +291,11 @@ fn name_of_queue(number: u32) -> String {
 const BASE: &str = "registry.example.com/base:1";
 const TRAIN: &str = "registry.example.com/train:1";
 
-/// Returns a node of 32 cores, with as many images as a kubelet reports.
+/// Returns a node of 32 cores, in one of three zones and in a rack of 20 nodes, with as many images as a kubelet reports.
 pub(crate) fn node(number: u32) -> NodeFacts {
     let allocatable = json!({"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "500Gi"});
-    let labels =
-        json!({"kubernetes.io/hostname": format!("node-{number:05}"), "kubernetes.io/os": "linux", "zone": format!("z{}", number % 3)});
+    let (host, zone, rack) = (format!("node-{number:05}"), format!("z{}", number % 3), format!("r{}", number / 20));
+    let labels = json!({"kubernetes.io/hostname": host, "kubernetes.io/os": "linux", "zone": zone, "rack": rack});
     let image = |at: u32| {
         let name = match at {
             0 => BASE.to_owned(),

@@ -3,7 +3,7 @@
 //! `make bench ONLY=gangs` runs a part.
 //!
 //! In reading order: `cluster` (the input), `cycles` (cycles that place pods, one dimension at a time), `events` (events that change little or
-//! nothing).
+//! nothing), `refused` (gangs that find no nodes).
 
 #![allow(clippy::panic, reason = "a benchmark whose own input is wrong has nothing to measure")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures, and its clock decides nothing")]
@@ -11,6 +11,7 @@
 mod cluster;
 mod cycles;
 mod events;
+mod refused;
 
 use std::time::Duration;
 
@@ -24,6 +25,6 @@ fn few() -> Criterion {
 criterion_group! {
     name = benches;
     config = few();
-    targets = cycles::nodes, cycles::pods, cycles::gangs, cycles::running, cycles::queues, cycles::own_classes, cycles::requires, cycles::prefers, cycles::keepers, events::nothing, events::full, events::life
+    targets = cycles::nodes, cycles::pods, cycles::gangs, cycles::running, cycles::queues, cycles::own_classes, cycles::requires, cycles::prefers, cycles::keepers, events::nothing, events::full, events::life, refused::gangs
 }
 criterion_main!(benches);

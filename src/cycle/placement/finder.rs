@@ -22,6 +22,7 @@ use super::filter::{Query, refusal};
 use super::images::{ImagePoints, KnownPoints};
 use super::node_table::NodeTable;
 use super::nodes::{NodeId, Nodes};
+use super::preferred_nodes::PreferredNodes;
 use super::score::{Score, figures, score};
 use super::snapshot::Snapshot;
 use super::topology::class_terms::ClassTerms;
@@ -29,7 +30,7 @@ use super::topology::counting::CountingNodes;
 use super::topology::domains::{Domains, KeyDomains};
 use super::topology::on_nodes::OnNodes;
 use super::topology::verdict::{Counting, Facts, Verdict};
-use super::weigh::{self, Candidate, ZONE, in_zones};
+use super::weigh::{self, Candidate, Weighed, ZONE, in_zones};
 
 /// The most nodes on a new shortlist. A class with fewer waiting pods has a shorter one.
 const LONGEST: usize = 64;
@@ -50,6 +51,7 @@ pub struct NodeFinder {
     lists: BTreeMap<Key, Shortlist>,
     domains: Domains,
     counting: CountingNodes,
+    preferred: PreferredNodes,
     images: KnownPoints,
 }
 
@@ -109,7 +111,8 @@ impl NodeFinder {
                 return Shortlist::by(points).answer(&mut self.table, class, &verdict, 1, last, snapshot);
             }
             let query = Query { images: points.as_deref(), ..Query::of(class, &verdict, snapshot) };
-            return self.weigh(class, &counting, &query, group, last, snapshot);
+            let preferred = self.preferred.of(id, class, snapshot.nodes);
+            return self.weigh(Weighed { class, counting: &counting, preferred: &preferred, group }, &query, last, snapshot);
         }
         let replicas = group.map(|group| {
             let zones = self.domains.of(&Arc::from(ZONE), snapshot.nodes);
@@ -132,10 +135,8 @@ impl NodeFinder {
     /// Returns the best node for a pod with preferences.
     fn weigh(
         &mut self,
-        class: &Class,
-        counting: &Counting,
+        pod: Weighed<'_>,
         query: &Query<'_>,
-        group: Option<&OnNodes>,
         last: &BTreeSet<NodeId>,
         snapshot: Snapshot<'_>,
     ) -> Result<NodeId, Arc<Tally>> {
@@ -144,7 +145,7 @@ impl NodeFinder {
             candidates = fitting(&mut self.table, query, &BTreeSet::new(), snapshot);
         }
         let facts = Facts { nodes: snapshot.nodes, placed: snapshot.placed, domains: &mut self.domains };
-        weigh::best(&candidates, class, counting, group, facts).ok_or_else(|| Arc::new(tally(&mut self.table, query, snapshot)))
+        weigh::best(&candidates, pod, facts).ok_or_else(|| Arc::new(tally(&mut self.table, query, snapshot)))
     }
 
     /// Returns how many nodes take one pod of the class.

@@ -11,6 +11,7 @@ use crate::api::node::Taint;
 use crate::api::pod::Toleration;
 use crate::api::pod_terms::PodTerms;
 use crate::api::{NodeFacts, PodFacts, Uid};
+use crate::cycle::explain::Reason;
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::filter::Query;
@@ -59,6 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Asks(2, 0, 0, false, false, None)),
         Just(Step::Asks(2, 0, 0, false, false, None)),
         Just(Step::Asks(2, 0, 0, false, false, None)),
+        Just(Step::Asks(1, 1, 0, false, false, None)),
+        Just(Step::Asks(1, 1, 0, false, false, None)),
     ]
 }
 
@@ -155,6 +158,8 @@ proptest! {
         // The node of each replica.
         let mut on: BTreeMap<u8, u8> = BTreeMap::new();
         let replicas = replica(0).group;
+        // It remembers how full the nodes were for the last request.
+        let mut kept = NodeTable::default();
         let strategy = [NodeStrategy::Auto, NodeStrategy::Spread, NodeStrategy::Pack][usize::from(strategy)];
         let all = (0..7_u8).map(|n| Step::Node(n, 20 + i64::from(n), 0, true, 0));
         for step in all.chain(steps) {
@@ -227,11 +232,25 @@ proptest! {
                             let asks = Asks { group: Some(&replicas), ..asks };
                             prop_assert_eq!(finder.best(asks, &last, snapshot), of_replica, "a replica, {} users", users);
                         }
+                        if kept.prepare(&class.request, snapshot) {
+                            prop_assert_eq!(kept.fitting(&query, &last, snapshot), fitting_of_each(&query, &last, snapshot));
+                        }
                         let mut table = NodeTable::default();
                         if table.prepare(&class.request, snapshot) {
                             prop_assert_eq!(table.scan(&query, &BTreeSet::new(), usize::MAX, snapshot), every);
                             prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
                             prop_assert_eq!(table.fitting(&query, &last, snapshot), fitting_of_each(&query, &last, snapshot));
+                            // The same where a node refuses for the sake of other pods.
+                            for (refused, has_ports) in last.iter().flat_map(|node| [(*node, true), (*node, false)]) {
+                                let verdict = Verdict::refusing(refused, Reason::PodAffinity { topology_key: "zone".to_owned() });
+                                let verdict = if has_ports { verdict } else { verdict.without_ports() };
+                                let query = Query { verdict: &verdict, ..query };
+                                let every = each_node(&query, &BTreeSet::new(), usize::MAX, snapshot);
+                                prop_assert_eq!(table.takers(&query, snapshot), every.len());
+                                prop_assert_eq!(table.scan(&query, &BTreeSet::new(), usize::MAX, snapshot), every);
+                                prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
+                                prop_assert_eq!(table.fitting(&query, &BTreeSet::new(), snapshot), fitting_of_each(&query, &BTreeSet::new(), snapshot));
+                            }
                         } else {
                             let beyond = nodes.iter().any(|node| node.allocatable.get("cpu") == Amount::MAX);
                             prop_assert!(further > 4 || beyond, "the table answers where it can");

@@ -8,7 +8,8 @@
 //!
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
-//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences), [`nodes`], [`class`], [`topology`], [`volumes`],
+//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences; `preferred_nodes`), [`nodes`], [`class`],
+//! [`topology`], [`volumes`],
 //! [`nominated_by_others`],
 //! [`first_refused`] (for reports), and how the best node is found fast: [`finder`], `node_table`.
 //!
@@ -25,6 +26,7 @@ mod node_table;
 pub mod nodes;
 pub mod nominated_by_others;
 pub mod placer;
+mod preferred_nodes;
 pub mod score;
 mod search;
 pub mod snapshot;

@@ -15,11 +15,11 @@
 //!
 //! All numbers are whole, so that the result is the same on every machine.
 
-use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::iter::zip;
 use std::sync::Arc;
 
 use super::class::Class;
-use super::filter::preference;
 use super::nodes::NodeId;
 use super::score::{Cost, Figures, WHOLE};
 use super::topology::class_preferences::ClassPreferences;
@@ -73,60 +73,55 @@ pub(super) struct Points {
     pub(super) of: Vec<i64>,
 }
 
-/// Returns the node with the most points; of equal ones the first. `group` are the pods of the PodGroup, if these are spread by default.
-pub(super) fn best(
-    candidates: &[Candidate],
-    class: &Class,
-    counting: &Counting,
-    group: Option<&OnNodes>,
-    facts: Facts<'_>,
-) -> Option<NodeId> {
+/// A pod that is weighed.
+#[derive(Clone, Copy)]
+pub(super) struct Weighed<'a> {
+    pub(super) class: &'a Class,
+    /// The nodes that count for each of its spread constraints.
+    pub(super) counting: &'a Counting,
+    /// How much the class prefers each node for its labels, by the index of the node; empty where it prefers none.
+    pub(super) preferred: &'a [i64],
+    /// The pods of its PodGroup, if these are spread by default.
+    pub(super) group: Option<&'a OnNodes>,
+}
+
+/// Returns the node with the most points; of equal ones the first.
+pub(super) fn best(candidates: &[Candidate], pod: Weighed<'_>, facts: Facts<'_>) -> Option<NodeId> {
     let mut sums: Vec<i64> = vec![0; candidates.len()];
-    for Points { kind, of } in points(candidates, class, counting, group, facts) {
-        for (sum, of) in sums.iter_mut().zip(of) {
-            *sum = sum.saturating_add(of.saturating_mul(kind.weight()));
-        }
+    for Points { kind, of } in points(candidates, pod, facts) {
+        // At most [`WHOLE`] from each kind, so no sum wraps.
+        zip(&mut sums, of).for_each(|(sum, of)| *sum = sum.wrapping_add(of.wrapping_mul(kind.weight())));
     }
-    let worth = |(node, sum): &(&Candidate, &i64)| {
-        let is_packed = matches!(node.figures.cost, Cost::Idle(_));
-        (Reverse(**sum), if is_packed { node.figures.lacking } else { 0 })
-    };
-    candidates.iter().zip(&sums).min_by_key(worth).map(|(node, _)| node.id)
+    let most = sums.iter().copied().max()?;
+    let lacking = |node: &&Candidate| if matches!(node.figures.cost, Cost::Idle(_)) { node.figures.lacking } else { 0 };
+    zip(candidates, &sums).filter(|(_, sum)| **sum == most).map(|(node, _)| node).min_by_key(lacking).map(|node| node.id)
 }
 
 /// Returns the points by each kind that may differ between nodes.
-pub(super) fn points(
-    candidates: &[Candidate],
-    class: &Class,
-    counting: &Counting,
-    group: Option<&OnNodes>,
-    mut facts: Facts<'_>,
-) -> Vec<Points> {
+pub(super) fn points(candidates: &[Candidate], pod: Weighed<'_>, mut facts: Facts<'_>) -> Vec<Points> {
     let whole = i64::from(WHOLE);
     let mut all = Vec::new();
     let mut add = |kind: Kind, of: Vec<i64>| all.push(Points { kind, of });
     add(Kind::Room, candidates.iter().map(|node| whole.saturating_sub(i64::from(node.figures.cost.millionths()))).collect());
-    let wasted: Vec<i64> = candidates.iter().map(|node| i64::from(node.figures.wasted)).collect();
-    let most = wasted.iter().copied().max().unwrap_or(0);
+    let most = i64::from(candidates.iter().map(|node| node.figures.wasted).max().unwrap_or(0));
     if most > 0 {
-        add(Kind::NotWanted, wasted.iter().map(|wasted| part(most.saturating_sub(*wasted), most)).collect());
+        let fewer = |node: &Candidate| most.saturating_sub(i64::from(node.figures.wasted));
+        add(Kind::NotWanted, parts(candidates.iter().map(fewer), most));
     }
-    if let Some(preferences) = &class.terms.preferences {
-        if !preferences.node_affinity.is_empty() {
-            let of = |node: &Candidate| facts.nodes.get(node.id).map_or(0, |node| preference(&preferences.node_affinity, node));
-            let sums: Vec<i64> = candidates.iter().map(of).collect();
-            let most = sums.iter().copied().max().unwrap_or(0);
-            add(Kind::NodeAffinity, sums.into_iter().map(|sum| part(sum, most)).collect());
-        }
+    if !pod.preferred.is_empty() {
+        let sums = || candidates.iter().map(|node| pod.preferred.get(node.id.index()).copied().unwrap_or(0));
+        add(Kind::NodeAffinity, parts(sums(), sums().max().unwrap_or(0)));
+    }
+    if let Some(preferences) = &pod.class.terms.preferences {
         if !preferences.others.is_empty() || !preferences.wished_by.is_empty() {
             add(Kind::OtherPods, of_other_pods(preferences, candidates, &mut facts));
         }
         if !preferences.spread.is_empty() {
-            let counting = counting.get(class.terms.spread.len()..).unwrap_or_default();
+            let counting = pod.counting.get(pod.class.terms.spread.len()..).unwrap_or_default();
             add(Kind::Spread, of_spread(&preferences.spread, counting, candidates, &mut facts));
         }
     }
-    if let Some(group) = group {
+    if let Some(group) = pod.group {
         add(Kind::Spread, of_default_spread(group, candidates, &mut facts));
     }
     if candidates.iter().any(|node| node.figures.lacking > 0) {
@@ -145,25 +140,43 @@ fn of_images(figures: Figures) -> i64 {
 
 /// Points for the pods in the domains, by the pod's preferences and by theirs.
 fn of_other_pods(preferences: &ClassPreferences, candidates: &[Candidate], facts: &mut Facts<'_>) -> Vec<i64> {
-    let mut sums: Vec<i64> = vec![0; candidates.len()];
+    let mut keys = BTreeMap::new();
     for (weight, (selector, key)) in &preferences.others {
-        let pods = facts.placed.matched(*selector);
-        add_domains(&mut sums, i64::from(*weight), pods, candidates, &facts.domains.of(key, facts.nodes));
+        add_domains(&mut keys, (key, *weight), facts.placed.matched(*selector), facts.domains.of(key, facts.nodes));
     }
     for wish in &preferences.wished_by {
         let (_, (key, weight)) = wish;
-        add_domains(&mut sums, i64::from(*weight), facts.placed.wishing(wish), candidates, &facts.domains.of(key, facts.nodes));
+        add_domains(&mut keys, (key, *weight), facts.placed.wishing(wish), facts.domains.of(key, facts.nodes));
+    }
+    let mut sums: Vec<i64> = vec![0; candidates.len()];
+    for (domains, of) in keys.values() {
+        for (sum, node) in zip(&mut sums, candidates) {
+            let of_domain = domains.get(node.id).and_then(|domain| of.get(domain)).copied().unwrap_or(0);
+            *sum = sum.saturating_add(of_domain);
+        }
     }
     let (least, most) = (sums.iter().copied().min().unwrap_or(0), sums.iter().copied().max().unwrap_or(0));
-    sums.into_iter().map(|sum| part(sum.saturating_sub(least), most.saturating_sub(least))).collect()
+    parts(sums.into_iter().map(|sum| sum.saturating_sub(least)), most.saturating_sub(least))
 }
 
-/// Adds the weight to each node once for each pod in its domain.
-fn add_domains(sums: &mut [i64], weight: i64, pods: impl Iterator<Item = (NodeId, Count)>, candidates: &[Candidate], domains: &KeyDomains) {
-    let in_domains = sum_domains(pods.map(|(node, count)| (node, count.pods)), domains);
-    for (sum, node) in sums.iter_mut().zip(candidates) {
-        let pods = domains.get(node.id).and_then(|domain| in_domains.get(domain)).copied().unwrap_or(0);
-        *sum = sum.saturating_add(weight.saturating_mul(pods));
+/// By topology key: the domains, and the sum of the weights of the pods in each.
+type WeightOfDomains<'a> = BTreeMap<&'a Arc<str>, (Arc<KeyDomains>, Vec<i64>)>;
+
+/// Adds the weight to each domain once for each pod in it.
+fn add_domains<'a>(
+    keys: &mut WeightOfDomains<'a>,
+    (key, weight): (&'a Arc<str>, i32),
+    pods: impl Iterator<Item = (NodeId, Count)>,
+    domains: Arc<KeyDomains>,
+) {
+    let (domains, sums) = keys.entry(key).or_insert_with(|| {
+        let none = vec![0; domains.len()];
+        (domains, none)
+    });
+    for (node, count) in pods {
+        if let Some(sum) = domains.get(node).and_then(|domain| sums.get_mut(domain)) {
+            *sum = sum.saturating_add(i64::from(weight).saturating_mul(i64::from(count.pods)));
+        }
     }
 }
 
@@ -199,8 +212,14 @@ fn of_spread(constraints: &[Spread], counting: &[Option<Arc<[bool]>>], candidate
 fn of_default_spread(group: &OnNodes, candidates: &[Candidate], facts: &mut Facts<'_>) -> Vec<i64> {
     let zones = facts.domains.of(&Arc::from(ZONE), facts.nodes);
     let weight = spread_weight(candidates.len());
-    let on_node = |node: &Candidate| Some(spread_points(i64::from(group.get(node.id).staying()), weight, DEFAULT_SKEW.0));
-    let mut pods: Vec<Option<i64>> = candidates.iter().map(on_node).collect();
+    let mut on_nodes = vec![0; facts.nodes.ids().count()];
+    for (node, count) in group.iter() {
+        if let Some(slot) = on_nodes.get_mut(node.index()) {
+            *slot = i64::from(count.staying());
+        }
+    }
+    let of_node = |node: &Candidate| spread_points(on_nodes.get(node.id.index()).copied().unwrap_or(0), weight, DEFAULT_SKEW.0);
+    let mut pods: Vec<Option<i64>> = candidates.iter().map(|node| Some(of_node(node))).collect();
     // The nodes without a zone are one more zone where zones are counted, and nowhere else.
     let without_zone = usize::from(candidates.iter().any(|node| zones.get(node.id).is_none()));
     add_spread(&mut pods, &in_zones(group, &zones), DEFAULT_SKEW.1, without_zone, candidates, &zones);
@@ -221,9 +240,10 @@ fn add_spread(pods: &mut [Option<i64>], in_domains: &[i64], max_skew: u32, furth
         }
     }
     let weight = spread_weight(seen.into_iter().filter(|seen| *seen).count().saturating_add(further));
-    for (pods, node) in pods.iter_mut().zip(candidates) {
+    let points: Vec<i64> = in_domains.iter().map(|pods| spread_points(*pods, weight, max_skew)).collect();
+    for (pods, node) in zip(pods, candidates) {
         let Some((sum, domain)) = pods.as_mut().zip(domains.get(node.id)) else { continue };
-        *sum = sum.saturating_add(spread_points(in_domains.get(domain).copied().unwrap_or(0), weight, max_skew));
+        *sum = sum.saturating_add(points.get(domain).copied().unwrap_or(0));
     }
 }
 
@@ -237,12 +257,11 @@ fn fewest_first(pods: Vec<Option<i64>>) -> Vec<i64> {
     let pods: Vec<Option<i64>> = pods.into_iter().map(|pods| pods.map(round)).collect();
     let known = || pods.iter().flatten().copied();
     let (least, most) = (known().min().unwrap_or(0), known().max().unwrap_or(0));
-    let of = |pods: &Option<i64>| match pods {
-        None => 0,
-        Some(_) if most == 0 => i64::from(WHOLE),
-        Some(pods) => part(most.saturating_add(least).saturating_sub(*pods), most),
-    };
-    pods.iter().map(of).collect()
+    if most == 0 {
+        return pods.iter().map(|pods| pods.map_or(0, |_| i64::from(WHOLE))).collect();
+    }
+    // A node without all keys is 0 parts.
+    parts(pods.iter().map(|pods| pods.map_or(0, |pods| most.saturating_add(least).saturating_sub(pods))), most)
 }
 
 /// The parts of one in which spread is counted.
@@ -270,9 +289,17 @@ fn spread_weight(domains: usize) -> i64 {
     i64::try_from(billionths).unwrap_or(i64::MAX)
 }
 
-/// Returns `of / whole` in points; 0 if `whole` is 0.
-fn part(of: i64, whole: i64) -> i64 {
-    of.saturating_mul(i64::from(WHOLE)).checked_div(whole).unwrap_or(0)
+/// Returns each `of / whole` in points; 0 if `whole` is 0.
+fn parts(all: impl Iterator<Item = i64>, whole: i64) -> Vec<i64> {
+    // Nodes that come one after the other often have the same, and a division takes longer than all else.
+    let mut last = (0, 0);
+    let part = |of: i64| {
+        if of != last.0 {
+            last = (of, of.saturating_mul(i64::from(WHOLE)).checked_div(whole).unwrap_or(0));
+        }
+        last.1
+    };
+    all.map(part).collect()
 }
 
 #[cfg(test)]

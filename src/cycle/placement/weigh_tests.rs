@@ -134,6 +134,21 @@ fn the_weights_of_preferred_node_affinity_are_added() {
 }
 
 #[test]
+fn preferred_node_affinity_follows_the_labels_of_the_nodes_and_the_terms_of_the_class() {
+    let mut cluster = Cluster::new(&[("n1", "a"), ("n2", "b"), ("n3", "c")]);
+    let fast = pod("p", "x", prefers_nodes(&[(1, "disk", "fast")]));
+    assert_eq!(cluster.best(&fast), "n2");
+    let id = cluster.nodes.id("n2").unwrap();
+    let slow = NodeFacts { labels: [("disk".to_owned(), "slow".to_owned())].into(), ..(**cluster.nodes.get(id).unwrap()).clone() };
+    cluster.nodes.upsert(slow);
+    assert_eq!(cluster.best(&fast), "n1");
+    for term in 1..200 {
+        let zone = pod("p", "x", prefers_nodes(&[(term, ZONE, "c")]));
+        assert_eq!(cluster.best(&zone), "n3", "another class, and as many as there may be");
+    }
+}
+
+#[test]
 fn preferred_affinity_seeks_pods_and_preferred_anti_affinity_avoids_them() {
     let best = |spec: Value| {
         Cluster::new(&[("n1", "a"), ("n2", "a"), ("n3", "b")]).with(&[("db", "n2"), ("web", "n1")]).best(&pod("p", "x", spec))
@@ -142,6 +157,7 @@ fn preferred_affinity_seeks_pods_and_preferred_anti_affinity_avoids_them() {
     assert_eq!(best(prefers_pods("podAffinity", &[(5, "db", HOST)])), "n2");
     assert_eq!(best(prefers_pods("podAffinity", &[(5, "db", HOST), (6, "web", HOST)])), "n1");
     assert_eq!(best(prefers_pods("podAffinity", &[(5, "db", ZONE)])), "n1", "n1 and n2 are of the zone");
+    assert_eq!(best(prefers_pods("podAffinity", &[(5, "web", ZONE), (1, "db", HOST)])), "n2", "by two keys");
     assert_eq!(best(prefers_pods("podAntiAffinity", &[(5, "db", ZONE)])), "n3");
 }
 

@@ -100,7 +100,7 @@ impl From<Reason> for No {
 enum Basis {
     /// The pod and the Node object. The result does not change when placed pods leave.
     Objects,
-    /// The placed pods. The result may change when some of them leave.
+    /// The placed pods. The result may change when some of them leave. It is worked out before, for all nodes: [`Verdict::refuses`].
     Pods,
     /// The idle amounts. The result may change when placed pods leave, and the node table computes it from its columns.
     Amounts,
@@ -170,7 +170,8 @@ pub fn tolerates_taints(constraints: &Constraints, node: &NodeFacts) -> bool {
     taints::untolerated(constraints, node).is_none()
 }
 
-/// The predicates that may refuse, as a set of their places in the table, without those that depend on amounts.
+/// The predicates that may refuse, as a set of their places in the table. Only those that depend on the objects alone: amounts are in the columns of the node
+/// table, and what depends on the placed pods is in the [`Verdict`].
 ///
 /// A predicate is evaluated only if it concerns both the node and the pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -191,7 +192,7 @@ impl Concerns {
 
     fn of(concerns: impl Fn(&dyn Predicate) -> bool) -> Self {
         let bit = |(at, predicate): (usize, &&dyn Predicate)| {
-            if predicate.basis() != Basis::Amounts && concerns(*predicate) {
+            if predicate.basis() == Basis::Objects && concerns(*predicate) {
                 1_u32.checked_shl(u32::try_from(at).unwrap_or(31)).unwrap_or(0)
             } else {
                 0

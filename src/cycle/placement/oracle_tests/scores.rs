@@ -15,12 +15,13 @@ use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::filter::Query;
 use crate::cycle::placement::finder::{NodeFinder, fitting_of_each};
 use crate::cycle::placement::images::KnownPoints;
+use crate::cycle::placement::preferred_nodes;
 use crate::cycle::placement::score::WHOLE;
 use crate::cycle::placement::snapshot::Snapshot;
 use crate::cycle::placement::topology::counting::counting;
 use crate::cycle::placement::topology::domains::Domains;
 use crate::cycle::placement::topology::verdict::Facts;
-use crate::cycle::placement::weigh::{Kind, ZONE, points};
+use crate::cycle::placement::weigh::{Kind, Weighed, ZONE, points};
 use crate::cycle::state::SchedulingState;
 
 use super::clusters::{node, placed, question_of};
@@ -159,7 +160,10 @@ fn ours(state: &SchedulingState, uid: &Uid) -> Ours {
     let spreads = member.facts.terms.spreads_by_default;
     let group = placed.of_group(&member.facts.group).filter(|_| spreads);
     let facts = Facts { nodes, placed, domains: &mut Domains::default() };
-    let points = points(&candidates, class, &counting, group, facts).into_iter().map(|points| (points.kind, points.of));
+    let points =
+        points(&candidates, Weighed { class, counting: &counting, preferred: &preferred_nodes::preferred(class, nodes), group }, facts)
+            .into_iter()
+            .map(|points| (points.kind, points.of));
     Ours {
         nodes: candidates.iter().map(|node| nodes.get(node.id).unwrap().name.to_string()).collect(),
         points: points.collect(),

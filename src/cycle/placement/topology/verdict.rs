@@ -84,6 +84,12 @@ impl Verdict {
         verdict
     }
 
+    /// Returns the same verdict where no port is taken.
+    #[cfg(test)]
+    pub(in crate::cycle::placement) fn without_ports(self) -> Self {
+        Self { ports_taken: Vec::new(), ..self }
+    }
+
     /// All nodes but these refuse too.
     pub fn restrict(&mut self, only: &[bool]) {
         let reason = self.reason(Reason::PodAffinity { topology_key: String::new() });
