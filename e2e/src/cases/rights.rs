@@ -146,6 +146,10 @@ async fn take(cluster: &Cluster, account: &str, group: &str, resource: &str, ver
             verbs.retain(|each| each != verb);
         }
     }
+    if let Some(rules) = rules.as_array_mut() {
+        // The API server refuses a rule without verbs.
+        rules.retain(|rule| rule.pointer("/verbs").and_then(Value::as_array).is_none_or(|verbs| !verbs.is_empty()));
+    }
     roles.patch(account, &PatchParams::default(), &Patch::Merge(json!({"rules": rules}))).await?;
 
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
