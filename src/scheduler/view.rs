@@ -1,6 +1,6 @@
 //! Is the scheduler's view of the cluster good enough to decide on? Pure.
 //!
-//! * A view of nodes or queues in which nothing was heard of the API server for [`OLDEST`] may be wrong without limit: its watch is silent.
+//! * A view of nodes, pods or queues in which nothing was heard of the API server for [`OLDEST`] may be wrong without limit: its watch is silent.
 //! * After the cluster went back (its etcd was restored from a backup) the kinds are listed again one after the other. Until all are complete, the view is
 //!   partly of a state that does not exist any more.
 //!
@@ -16,9 +16,9 @@ use super::takeover::Kind;
 /// (`runtime::watch`), and its list has 5 s before decisions stop.
 pub(super) const OLDEST: Duration = Duration::from_secs(80);
 
-/// The kinds that have a limit of age: others change them, and a decision on an old state takes what is not there. A pod's binding is refused when the pod has changed,
-/// and a PodGroup only says what its members may do together.
-const AGING: [Kind; 2] = [Kind::Nodes, Kind::Queues];
+/// The kinds that have a limit of age: others change them, and a decision on an old state takes what is not there. The pods of other schedulers are known from the
+/// view of pods alone. A PodGroup only says what its members may do together.
+const AGING: [Kind; 3] = [Kind::Nodes, Kind::Pods, Kind::Queues];
 
 /// Why no decision is made on a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

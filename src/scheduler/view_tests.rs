@@ -65,6 +65,23 @@ fn no_decision_is_made_on_nodes_or_queues_that_were_not_heard_of_for_80_s() {
     }
 }
 
+/// Pods of other schedulers are known from the view of pods alone: a node may be full of them.
+#[test]
+fn no_decision_is_made_on_pods_that_were_not_heard_of_for_80_s() {
+    let mut state = idle();
+    state.apply(Event::Pods(Change::Apply(pod("ns", "a", "g", &[("cpu", 5)]))), at(10_000));
+    assert_eq!(binds(&state.tick(at(10_000))), 0, "no node has room");
+    for now in [90_000, 90_001] {
+        state.apply(Event::Queues(Change::UpToDate), at(now));
+        state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 8)]))), at(now));
+    }
+    assert_eq!(binds(&state.tick(at(90_001))), 0);
+    let shown = answer(&state, Question::View, Duration::from_millis(90_001));
+    assert!(shown["trouble"].as_str().unwrap().starts_with("nothing was heard about pods for 80 s"), "{shown}");
+    state.apply(Event::Pods(Change::UpToDate), at(95_000));
+    assert_eq!(binds(&state.tick(at(95_000))), 1);
+}
+
 #[test]
 fn every_event_and_every_list_counts_as_heard_and_other_kinds_may_be_silent() {
     let mut state = idle();
