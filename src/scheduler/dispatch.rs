@@ -192,8 +192,8 @@ impl Dispatcher {
 
     /// Begins the end: what was not sent yet is dropped, and no further victim is evicted.
     pub fn stop(&mut self) {
-        self.binds.drop_unsent();
-        self.fences.drop_unsent();
+        self.binds.drop_without_effect();
+        self.fences.drop_without_effect();
         self.evictions.drop_waiting();
         self.evicting.values().for_each(|stop| stop.store(true, Ordering::Relaxed));
     }
@@ -203,7 +203,7 @@ impl Dispatcher {
     pub fn unknown_outcomes(&self) -> usize {
         let now = clock::monotonic();
         let unanswered = self.unanswered.iter().filter(|until| **until > now).count();
-        self.binds.len().saturating_add(self.evicting.len()).saturating_add(unanswered)
+        self.binds.unknown_outcomes().saturating_add(self.evicting.len()).saturating_add(unanswered)
     }
 
     /// Waits for the next report.

@@ -54,6 +54,8 @@ pub(super) struct BindAttempt {
 pub(super) trait Attempt {
     /// Returns the namespace of the pod.
     fn namespace(&self) -> &Arc<str>;
+    /// Returns whether a request that was sent may still take effect.
+    fn may_take_effect(&self) -> bool;
     /// Returns the number of requests without a final answer.
     fn failures(&self) -> u32;
     /// Whether it was sent from a lane.
@@ -65,6 +67,10 @@ pub(super) trait Attempt {
 impl Attempt for BindAttempt {
     fn namespace(&self) -> &Arc<str> {
         &self.bind.namespace
+    }
+
+    fn may_take_effect(&self) -> bool {
+        self.open.is_some()
     }
 
     fn failures(&self) -> u32 {
@@ -132,16 +138,16 @@ impl<A: Attempt> LaneQueue<A> {
         self.wait(attempt, now);
     }
 
-    /// Drops the requests that were never sent.
-    pub(super) fn drop_unsent(&mut self) {
-        self.fresh.retain(|attempt| attempt.failures() > 0);
-        self.lanes.values_mut().for_each(|lane| lane.waits.retain(|_, attempt| attempt.failures() > 0));
+    /// Drops the requests that cannot take effect: they were never sent, or each was refused.
+    pub(super) fn drop_without_effect(&mut self) {
+        self.fresh.retain(Attempt::may_take_effect);
+        self.lanes.values_mut().for_each(|lane| lane.waits.retain(|_, attempt| attempt.may_take_effect()));
     }
 
-    /// Returns the number of requests that are under way or wait.
-    pub(super) fn len(&self) -> usize {
-        let waiting = self.lanes.values().map(|lane| lane.waits.len()).fold(self.fresh.len(), usize::saturating_add);
-        waiting.saturating_add(self.sent).saturating_add(self.sent_from_lanes)
+    /// Returns the number of requests that are under way, or wait and may still take effect.
+    pub(super) fn unknown_outcomes(&self) -> usize {
+        let waiting = self.lanes.values().flat_map(|lane| lane.waits.values()).chain(&self.fresh);
+        waiting.filter(|attempt| attempt.may_take_effect()).count().saturating_add(self.sent).saturating_add(self.sent_from_lanes)
     }
 
     fn wait(&mut self, attempt: A, at: Instant) {

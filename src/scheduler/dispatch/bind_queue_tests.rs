@@ -125,3 +125,20 @@ fn a_lane_ends_when_its_last_unanswered_binding_is_answered() {
     queue.ended(&taken);
     assert_eq!((queue.sent, queue.sent_from_lanes, queue.take(now).is_none()), (0, 0, true));
 }
+
+/// A namespace whose webhook refuses every binding must not hold up the end of a leader.
+#[test]
+fn a_binding_that_was_refused_each_time_has_no_unknown_outcome() {
+    let (mut queue, now) = (BindQueue::new(4), clock::monotonic());
+    for name in ["refused", "unanswered", "sent", "unsent", "unsent too"] {
+        queue.push(bind("ns", name), now);
+    }
+    let taken = take_all(&mut queue, now);
+    let [refused, unanswered, ..] = taken.as_slice() else { panic!("{taken:?}") };
+    queue.rests(refused, again(refused), now + SECOND);
+    queue.rests(unanswered, BindAttempt { open: Some(now), ..again(unanswered) }, now + SECOND);
+    assert_eq!(queue.unknown_outcomes(), 3, "one was not answered, two are under way");
+    queue.drop_without_effect();
+    assert_eq!(queue.unknown_outcomes(), 3);
+    assert_eq!(names(&take_all(&mut queue, now + SECOND)), ["ns/unanswered"]);
+}

@@ -50,6 +50,10 @@ impl Attempt for FenceAttempt {
         &self.namespace
     }
 
+    fn may_take_effect(&self) -> bool {
+        self.failures > 0
+    }
+
     fn failures(&self) -> u32 {
         self.failures
     }
