@@ -153,8 +153,9 @@ fn the_timeout_for_victims_wakes_the_loop() {
         }
     }
     assert_eq!(state.next(), Some(Duration::from_secs(90)));
-    // The view of nodes and queues is recent.
+    // The view is recent.
     state.apply(Event::Nodes(Change::UpToDate), at(60_000));
+    state.apply(Event::Pods(Change::UpToDate), at(60_000));
     state.apply(Event::Queues(Change::UpToDate), at(60_000));
     assert!(state.has_work(at(90_000)) && !state.has_work(at(89_999)));
 }
