@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use super::endpoint::{account, bind};
 use crate::cluster::Cluster;
 use crate::https::{Https, Mount};
 use crate::lease::leases;
-use crate::objects::make_node;
+use crate::objects::{NAMESPACE, make_node};
 use crate::rendered::Rendered;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, pods_of, wait_one_group, wait_running};
@@ -24,7 +24,7 @@ use crate::world::World;
 use crate::{audit, chart, programs, say};
 
 /// Every flag that the templates can render. The case fails if no set of values uses one of them, and if the templates render a flag that is not listed.
-const FLAGS: [&str; 11] = [
+const FLAGS: [&str; 15] = [
     "--scheduler-name",
     "--leader-elect",
     "--leader-elect-namespace",
@@ -36,6 +36,10 @@ const FLAGS: [&str; 11] = [
     "--annotate-pods",
     "--placement",
     "--queue-status",
+    "--evictions",
+    "--admission-timeout",
+    "--release-after",
+    "--scheduled-events",
 ];
 
 /// C9. The same cluster three times: the default values, every value changed, and a certificate with another name.
@@ -111,7 +115,7 @@ async fn with_defaults(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> 
 }
 
 /// Extra arguments for both programs, besides the values.
-const EXTRA: [&str; 3] = ["--workers=3", "--evictions=false", "--bind-concurrency=3"];
+const EXTRA: [&str; 2] = ["--workers=3", "--bind-concurrency=3"];
 
 /// Changes every value that has another choice.
 fn all_values_changed() -> Result<Vec<String>> {
@@ -125,12 +129,16 @@ fn all_values_changed() -> Result<Vec<String>> {
         "controller.annotatePods=true",
         "scheduler.placement=pack",
         "scheduler.queueStatus=obey",
+        "scheduler.evictions=false",
+        "scheduler.admissionTimeout=1m",
+        "scheduler.releaseAfter=1m30s",
+        "scheduler.scheduledEvents=true",
     ]
     .map(str::to_owned)
     .to_vec();
-    let [workers, evictions, binds] = EXTRA;
+    let [workers, binds] = EXTRA;
     values.push(format!("controller.extraArgs={{{workers}}}"));
-    values.push(format!("scheduler.extraArgs={{{evictions},{binds}}}"));
+    values.push(format!("scheduler.extraArgs={{{binds}}}"));
     match TcpListener::bind("[::1]:0") {
         Ok(_) => values.push("http.bindAddress=[::]".to_owned()),
         Err(error) => say::line(format!("        C9: this machine has no IPv6 ({error}), so http.bindAddress is not changed")),
@@ -153,6 +161,14 @@ async fn with_all_values_changed(cluster: &Cluster, seen: &mut Vec<String>) -> R
         let pods = pods_of(&client, "packed").await?;
         let named = pods.iter().filter(|pod| pod.annotations().get("scheduling.k8s.io/group-name") == Some(&group)).count();
         Ok(Seen::when(named == 2, || format!("{named} of {} pods", pods.len())))
+    })
+    .await?;
+
+    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    wait_until(secs(10), "each of its pods has an Event about its binding", || async {
+        let found = events.list(&ListParams::default().fields("involvedObject.kind=Pod,reason=Scheduled")).await?.items;
+        let told: Vec<_> = found.into_iter().filter_map(|event| event.message).collect();
+        Ok(Seen::when(told.len() == 2 && told.iter().all(|text| text.starts_with("Successfully assigned")), || format!("{told:?}")))
     })
     .await?;
 
