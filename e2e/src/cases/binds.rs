@@ -136,6 +136,12 @@ pub(super) async fn taken_by_another(w: &mut World) -> Result<()> {
     make_member(&client, "taken", "taken", &[("cpu", "1")]).await?;
     wait_delayed(w, 1).await?;
     set_allocatable(&client, "theirs", &[("cpu", "1")]).await?;
+    // No scheduler binds a pod while the taint of a new node is there.
+    wait_until(secs(10), "the node has no taint", || async {
+        let taints = Api::<Node>::all(client.clone()).get("theirs").await?.spec.and_then(|spec| spec.taints).unwrap_or_default();
+        Ok(Seen::when(taints.is_empty(), || format!("{taints:?}")))
+    })
+    .await?;
     bind(&client, "taken", "theirs").await?;
     Workload::new("next").queue("team").make(&client).await?;
     wait_running(&client, "next", 1, 15).await?;

@@ -338,7 +338,7 @@ impl NodeTable {
             count.most_free = count.most_free.max(free);
         };
         for (place, entry) in self.nodes.iter().enumerate() {
-            if entry.concerns.meet(concerns) {
+            if entry.concerns.meet(concerns) || query.verdict.refuses_volumes(entry.id) {
                 let no = snapshot.node(entry.id).and_then(|node| refusal(query, &node));
                 match no {
                     // Every resource that it lacks is counted below.

@@ -138,13 +138,16 @@ impl Verdict {
         self.volumes_exceed.get(node.index()).copied().unwrap_or(false)
     }
 
+    /// Returns whether the node refuses for the sake of the claims and volumes of other pods.
+    #[must_use]
+    pub fn refuses_volumes(&self, node: NodeId) -> bool {
+        self.claim_in_use || self.exceeds_volume_limit(node)
+    }
+
     /// Returns whether the node refuses.
     #[must_use]
     pub fn refuses(&self, node: NodeId) -> bool {
-        self.of.get(node.index()).is_some_and(|number| *number != 0)
-            || self.has_port_taken(node)
-            || self.claim_in_use
-            || self.exceeds_volume_limit(node)
+        self.of.get(node.index()).is_some_and(|number| *number != 0) || self.has_port_taken(node) || self.refuses_volumes(node)
     }
 
     fn take_volumes(&mut self, terms: &ClassTerms, facts: &Facts<'_>) {
