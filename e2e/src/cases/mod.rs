@@ -162,7 +162,8 @@ pub fn table() -> Vec<Case> {
             Setup { programs: false, ..usual() },
             dist::made_and_run
         )
-        .within(secs(900)),
+        // It builds programs, beside the compilers of the unit tests.
+        .within(secs(1500)),
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping)
