@@ -16,22 +16,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::zip;
 use std::sync::Arc;
 
-use crate::accounting::NodeView;
 use crate::cycle::placement::Strategy;
 use crate::resources::{Amount, ResourceName, Resources};
 
+use super::columns::{Column, LARGEST, Wanted, parts};
 use super::filter::{Concerns, No, Query, avoided, refusal};
 use super::nodes::NodeId;
-use super::score::{Cost, Figures, Rank, Score, WHOLE, cost, is_scarce, order};
+use super::score::{Cost, Figures, Rank, Score, WHOLE, cost, order};
 use super::snapshot::Snapshot;
 use super::weigh::Candidate;
 use crate::cycle::explain::{Count, Reason, Tally};
 
 /// The most resources with a column. If there would be more, all columns are dropped, and the resources of the present request get new ones.
 const MOST_COLUMNS: usize = 8;
-
-/// The largest amount for which products with [`WHOLE`] are exact: a hundred times what one object can request. Above it, the table does not answer.
-const LARGEST: i128 = 1_000_000_000_000_000_000_000_000_000_000;
 
 /// Instead of the used part of a node, where it lacks a resource that the pod requests.
 const TOO_FULL: u32 = u32::MAX;
@@ -79,30 +76,6 @@ struct Entry {
     devices: u32,
     /// Whether it has a taint that keeps pods away where they have a choice.
     is_avoided: bool,
-}
-
-/// One resource on every node, by place.
-#[derive(Debug)]
-struct Column {
-    name: ResourceName,
-    idle: Vec<Amount>,
-    /// The used part of each node, rounded down, and the remainder of that division.
-    full: Vec<u32>,
-    rest: Vec<i128>,
-    /// The index in `offers` of the amount that each node offers.
-    offer: Vec<usize>,
-    offers: Vec<i128>,
-    numbers: BTreeMap<i128, usize>,
-}
-
-/// The requested amount of one resource.
-struct Wanted<'a> {
-    column: &'a Column,
-    asked: Amount,
-    /// Whether it is a kind of device.
-    is_device: bool,
-    /// For each offer, the part of it that the pod requests, rounded down, and the remainder.
-    steps: Vec<(u32, i128)>,
 }
 
 impl NodeTable {
@@ -373,72 +346,6 @@ impl NodeTable {
         }
         tally
     }
-}
-
-impl Column {
-    fn new(name: ResourceName, nodes: usize) -> Self {
-        let (idle, full, rest, offer) = (vec![Amount::ZERO; nodes], vec![0; nodes], vec![0; nodes], vec![0; nodes]);
-        Self { name, idle, full, rest, offer, offers: Vec::new(), numbers: BTreeMap::new() }
-    }
-
-    /// Updates the node in this place. Returns whether its amounts are at most [`LARGEST`], so that the results are exact.
-    fn set(&mut self, place: usize, accounting: Option<NodeView<'_>>) -> bool {
-        let amount = |of: &Resources| of.get(&self.name);
-        let (offered, used) =
-            accounting.map_or((Amount::ZERO, Amount::ZERO), |accounting| (amount(accounting.allocatable), amount(accounting.used)));
-        let offers = offered.nanos().max(0);
-        let number = *self.numbers.entry(offers).or_insert_with(|| {
-            self.offers.push(offers);
-            self.offers.len().saturating_sub(1)
-        });
-        let (full, rest) = parts(used.nanos().max(0), offers);
-        fn put<T>(column: &mut [T], place: usize, value: T) {
-            if let Some(slot) = column.get_mut(place) {
-                *slot = value;
-            }
-        }
-        put(&mut self.idle, place, offered.minus(used));
-        put(&mut self.full, place, full);
-        put(&mut self.rest, place, rest);
-        put(&mut self.offer, place, number);
-        offers <= LARGEST && used.nanos() <= LARGEST
-    }
-}
-
-impl Wanted<'_> {
-    /// Returns the idle amount on the node in this place, if it is less than the requested amount.
-    fn short(&self, place: usize) -> Option<Amount> {
-        let free = self.column.idle.get(place).copied().unwrap_or_default().max(Amount::ZERO);
-        (self.asked > free).then_some(free)
-    }
-
-    /// Returns the used part of the devices of a node with the pod on it; none where these are no devices, or not scarce on the node.
-    fn device_fullness(&self, place: usize) -> Option<u32> {
-        let offered = self.column.offer.get(place).and_then(|at| self.column.offers.get(*at)).copied().unwrap_or_default();
-        (self.is_device && is_scarce(self.asked, Amount::from_nanos(offered))).then(|| self.fullness(place))
-    }
-
-    /// Returns the used part of a node with the pod on it; exact, as in [`score`](super::score::score).
-    fn fullness(&self, place: usize) -> u32 {
-        let (full, rest) = (self.column.full.get(place), self.column.rest.get(place));
-        let offer = self.column.offer.get(place).copied().unwrap_or_default();
-        self.fullness_of(full.copied().unwrap_or_default(), rest.copied().unwrap_or_default(), offer)
-    }
-
-    /// Does the same for the used part of a node, the remainder of that division, and the index of what the node offers.
-    fn fullness_of(&self, full: u32, rest: i128, offer: usize) -> u32 {
-        let (step, rest_of_step) = self.steps.get(offer).copied().unwrap_or_default();
-        let rests = rest.saturating_add(rest_of_step);
-        let carried = u32::from(self.column.offers.get(offer).is_some_and(|offered| rests >= *offered));
-        full.saturating_add(step).saturating_add(carried).min(WHOLE)
-    }
-}
-
-/// Returns `amount / whole` in parts of [`WHOLE`], rounded down, and the remainder; [`WHOLE`] and 0 if `whole` is 0.
-fn parts(amount: i128, whole: i128) -> (u32, i128) {
-    let scaled = amount.saturating_mul(i128::from(WHOLE));
-    let quotient = scaled.checked_div(whole).map_or(WHOLE, |parts| u32::try_from(parts).unwrap_or(u32::MAX));
-    (quotient, scaled.checked_rem(whole).unwrap_or(0))
 }
 
 fn entry(id: NodeId, snapshot: Snapshot<'_>) -> Option<Entry> {
