@@ -185,18 +185,31 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
-/// Returns every Rust file below a folder, without tests.
-pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
+/// Returns every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|end| end == "rs") && !path.file_stem().unwrap().to_str().unwrap().ends_with("tests") {
+            found.extend(files(&path));
+        } else {
             found.push(path);
         }
     }
     found
+}
+
+/// Returns every Rust file below a folder, without tests.
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
+    let is_source =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "rs") && !path.file_stem().unwrap().to_str().unwrap().ends_with("tests");
+    files(folder).into_iter().filter(is_source).collect()
+}
+
+/// Returns the names of the files below a folder of the repository that end in this.
+fn names_below(folder: &str, ending: &str) -> Vec<String> {
+    let name = |file: PathBuf| file.strip_prefix(path("")).unwrap().to_str().unwrap().to_owned();
+    files(&path(folder)).into_iter().map(name).filter(|name| name.ends_with(ending)).collect()
 }
 
 /// Returns the words in the constants of a file, without its tests.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{between, path, read};
+use super::{between, names_below, path, read};
 
 /// Returns the targets of a document's links within this repository.
 fn links(text: &str) -> BTreeSet<&str> {
@@ -19,17 +19,7 @@ fn both_readmes_link_to_the_same_documents() {
 
 /// Returns every document below a folder.
 fn documents(folder: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(path(folder)).unwrap() {
-        let entry = entry.unwrap();
-        let name = format!("{folder}/{}", entry.file_name().into_string().unwrap());
-        if entry.path().is_dir() {
-            found.extend(documents(&name));
-        } else if name.ends_with(".md") {
-            found.push(name);
-        }
-    }
-    found
+    names_below(folder, ".md")
 }
 
 /// Returns the anchors of a document: its headings, in the form of GitHub.

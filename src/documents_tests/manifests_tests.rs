@@ -4,25 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{between, path, read};
+use super::{between, names_below, read};
 use crate::api::{GroupFacts, PodGroup, Queue, QueueFacts};
 
 /// Returns every manifest below a folder, with the name of its file.
 fn manifests(folder: &str) -> Vec<(String, Value)> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(path(folder)).unwrap() {
-        let entry = entry.unwrap();
-        let name = format!("{folder}/{}", entry.file_name().into_string().unwrap());
-        if entry.path().is_dir() {
-            found.extend(manifests(&name));
-        } else if name.ends_with(".yaml") {
-            let text = read(&name);
-            let objects =
-                text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap_or_else(|error| panic!("{name}: {error}")));
-            found.extend(objects.map(|object| (name.clone(), object)));
-        }
-    }
-    found
+    let of = |name: String| {
+        let text = read(&name);
+        let object = |object| serde_saphyr::from_str(object).unwrap_or_else(|error| panic!("{name}: {error}"));
+        text.split("\n---\n").map(|text| (name.clone(), object(text))).collect::<Vec<_>>()
+    };
+    names_below(folder, ".yaml").into_iter().flat_map(of).collect()
 }
 
 /// Returns the fields of the value that the schema does not have.
