@@ -1,11 +1,9 @@
 //! Benchmarks of a cycle that finds no nodes for one gang of 30, on 5,000 nodes with room for each member alone: what its orders, its domains and the search cost.
 
-use std::time::{Duration, Instant};
-
 use criterion::{Criterion, SamplingMode};
-use podgroup::api::{GroupKey, Uid};
 
 use super::cluster::{Cluster, Requires, Size, request};
+use super::cycles::once;
 
 const GANG: u32 = 30;
 
@@ -20,7 +18,7 @@ pub(crate) fn gangs(criterion: &mut Criterion) {
             group.bench_function(format!("{name}, {}", if differ { "nodes that differ" } else { "empty nodes" }), |bencher| {
                 let cluster =
                     made.get_or_insert_with(|| cluster(Size { pods: GANG, gang: GANG, requires, millis, ..Size::default() }, differ));
-                bencher.iter_custom(|times| (0..times).map(|_| once(cluster)).sum());
+                bencher.iter_custom(|times| (0..times).map(|_| once(cluster, false)).sum());
             });
         }
     }
@@ -38,17 +36,4 @@ fn cluster(size: Size, differ: bool) -> Cluster {
     }
     let _none = cluster.decide();
     cluster
-}
-
-fn once(cluster: &mut Cluster) -> Duration {
-    let (groups, pods) = cluster.arrivals();
-    let keys: Vec<GroupKey> = groups.iter().map(|group| group.key.clone()).collect();
-    let uids: Vec<Uid> = pods.iter().map(|pod| pod.uid.clone()).collect();
-    cluster.come((groups, pods));
-    let start = Instant::now();
-    let plan = cluster.decide();
-    let took = start.elapsed();
-    assert_eq!(plan.binds.len(), 0, "no node is found");
-    cluster.go(&keys, &uids);
-    took
 }
