@@ -70,6 +70,15 @@ async fn by_domain(client: &Client, name: &str, key: &str) -> Result<BTreeMap<St
     Ok(counts)
 }
 
+/// Waits until the pods with a node are in these domains. Under faults the last binding may come later than a refusal of another pod.
+async fn wait_by_domain(client: &Client, name: &str, key: &str, wanted: &[(&str, usize)]) -> Result<()> {
+    wait_until(secs(20), &format!("the pods of {name} with a node are in {wanted:?}"), || async {
+        let found = by_domain(client, name, key).await?;
+        Ok(Seen::when(found == counts(wanted), || format!("{found:?}")))
+    })
+    .await
+}
+
 fn counts(wanted: &[(&str, usize)]) -> BTreeMap<String, usize> {
     wanted.iter().map(|(value, count)| ((*value).to_owned(), *count)).collect()
 }
@@ -86,8 +95,7 @@ pub(super) async fn spread_over_zones(w: &mut World) -> Result<()> {
     // Zone c is full now: in a and b one more pod each is within the skew, a third is not.
     scale(&client, "web", 9).await?;
     pods_wait_for(&client, "web", 1, "Unschedulable").await?;
-    let zones = by_domain(&client, "web", ZONE).await?;
-    ensure!(zones == counts(&[("a", 3), ("b", 3), ("c", 2)]), "{zones:?}");
+    wait_by_domain(&client, "web", ZONE, &[("a", 3), ("b", 3), ("c", 2)]).await?;
     pod_says(&client, "web", "didn't match pod topology spread constraints").await?;
     // A further node in zone c helps at once.
     zoned(&client, "c2", "c", &[]).await?;
@@ -198,8 +206,7 @@ pub(super) async fn host_ports(w: &mut World) -> Result<()> {
     };
     with_port("web", "").replicas(3).make(&client).await?;
     pods_wait_for(&client, "web", 1, "Unschedulable").await?;
-    let nodes = by_domain(&client, "web", HOST).await?;
-    ensure!(nodes == counts(&[("n1", 1), ("n2", 1)]), "{nodes:?}");
+    wait_by_domain(&client, "web", HOST, &[("n1", 1), ("n2", 1)]).await?;
     pod_says(&client, "web", "didn't have free ports").await?;
     // Another address is no other port where a pod has all addresses.
     with_port("one", "10.0.0.1").make(&client).await?;

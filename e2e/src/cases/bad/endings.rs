@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::json;
 
 use crate::called::{self, tally};
@@ -45,6 +45,14 @@ pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
         .try_collect::<Vec<()>>()
         .await?;
     w.calm().await?;
+    // While an owner is there, its PodGroup is created again after the garbage collector has deleted it.
+    for kind in [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::Job] {
+        wait_until(secs(30), &format!("no {kind:?} is left"), || async {
+            let left = kind.api(&client).list(&ListParams::default()).await?.items.len();
+            Ok(Seen::when(left == 0, || format!("{left}")))
+        })
+        .await?;
+    }
     wait_until(secs(30), "no PodGroup is left", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
