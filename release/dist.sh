@@ -5,6 +5,7 @@
 # `dist.sh programs` compiles alone; `dist.sh image` makes the image alone, `dist.sh chart` the chart alone: what is in target/ is taken as it is then.
 # DIST is the folder that all goes to. DIST_PROFILE=dev goes the whole way with programs that are compiled quickly, as case C11 does; nobody is to be given those.
 # DIST_PROGRAMS is a folder of programs that are packed as they are, and nothing is compiled.
+# DOWNLOAD_URL and HOMEPAGE are for the manifest of the kubectl plugin: the folder that the publisher puts dist/ into, and the page of the project.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -56,6 +57,35 @@ archive() {
   pack -C "$work" -cf - "$name" | gzip -n9 >"$dist/$name.tar.gz"
 }
 
+# The manifest by which krew installs the kubectl plugin from the archive: `kubectl krew install --manifest=FILE`.
+krew() {
+  local name=podgroup-$version-linux-amd64
+  [ -x "$built/kubectl-podgroup" ] || return 0
+  cat >"$dist/podgroup-$version-krew.yaml" <<END
+apiVersion: krew.googlecontainertools.github.com/v1alpha2
+kind: Plugin
+metadata:
+  name: podgroup
+spec:
+  version: v$version
+  homepage: ${HOMEPAGE:-https://HOMEPAGE}
+  shortDescription: Explain why PodGroups and pods wait
+  description: |
+    Shows why PodGroups and their pods wait, the tree of queues with what each
+    uses and may use, and the nodes with what is free on them. It asks the
+    PodGroup controller and gang scheduler that the chart "podgroup" installs.
+  platforms:
+    - selector:
+        matchLabels: {os: linux, arch: amd64}
+      uri: ${DOWNLOAD_URL:-https://DOWNLOAD_URL}/$name.tar.gz
+      sha256: $(sum "$dist/$name.tar.gz")
+      files:
+        - {from: $name/kubectl-podgroup, to: .}
+        - {from: $name/LICENSE, to: .}
+      bin: kubectl-podgroup
+END
+}
+
 # An image in the layout of the OCI, made of tar and sha256sum alone: one layer with the two programs, as the Dockerfile has it.
 image() {
   local work=$1 layout=$1/layout root=$1/root blobs=$1/layout/blobs/sha256 program
@@ -91,7 +121,7 @@ mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 case ${1:-all} in
-  all) programs; check_static; archive "$work"; image "$work"; chart ;;
+  all) programs; check_static; archive "$work"; krew; image "$work"; chart ;;
   image) check_static; image "$work" ;;
   chart) chart ;;
   *) say "dist.sh [programs|image|chart]"; exit 2 ;;

@@ -26,7 +26,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The programs in the image.
 const IN_THE_IMAGE: [&str; 2] = ["podgroup-controller", "podgroup-scheduler"];
 
-/// C11. Four files with matching checksums; static programs; an image with the two programs only, as in the Dockerfile, and identical when it is built again;
+/// C11. Five files with matching checksums, of which one names the archive for krew; static programs; an image with the two programs only, as in the Dockerfile, and identical when it is built again;
 /// a chart that names this image. The chart is installed, and the programs of the image run as it says.
 pub(super) async fn made_and_run(w: &mut World) -> Result<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
@@ -38,11 +38,17 @@ pub(super) async fn made_and_run(w: &mut World) -> Result<()> {
     let dist = folder("dist");
     run_script(&dist, &[]).await?;
     let (archive, image) = (format!("podgroup-{VERSION}-linux-amd64.tar.gz"), format!("podgroup-{VERSION}-linux-amd64.oci.tar"));
-    let packed = format!("podgroup-{VERSION}.tgz");
+    let (packed, krew) = (format!("podgroup-{VERSION}.tgz"), format!("podgroup-{VERSION}-krew.yaml"));
     let files: BTreeSet<_> = names(&dist)?.into_iter().collect();
-    ensure!(files == [archive.clone(), image.clone(), packed.clone(), "SHA256SUMS".to_owned()].into(), "dist/ contains {files:?}");
-    shell(&dist, "sha256sum --check --strict --quiet SHA256SUMS && [ $(wc -l <SHA256SUMS) = 3 ]").await.context("the checksums")?;
+    ensure!(
+        files == [archive.clone(), image.clone(), packed.clone(), krew.clone(), "SHA256SUMS".to_owned()].into(),
+        "dist/ contains {files:?}"
+    );
+    shell(&dist, "sha256sum --check --strict --quiet SHA256SUMS && [ $(wc -l <SHA256SUMS) = 4 ]").await.context("the checksums")?;
 
+    shell(&dist, &format!("sum=$(sha256sum {archive} | cut -d' ' -f1) && grep -qx \"      sha256: $sum\" {krew}"))
+        .await
+        .context("the manifest for krew")?;
     programs(&unpacked(&dist.join(archive), &folder("archive")).await?.join(format!("podgroup-{VERSION}-linux-amd64"))).await?;
     let root = check_image(&dist.join(&image), &folder("layout"), &folder("root")).await?;
     run_script(&folder("second"), &["image"]).await?;
