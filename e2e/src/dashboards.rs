@@ -77,6 +77,13 @@ pub fn panels() -> Result<Vec<Panel>> {
     Ok(dashboards()?.into_iter().flat_map(|dashboard| dashboard.panels).collect())
 }
 
+/// Returns the text of a rules file: the `spec` of the PrometheusRule in the output of `helm template`.
+pub fn rules_of(rendered: &str) -> Result<String> {
+    let (_, spec) = rendered.split_once("\nspec:\n").context("the PrometheusRule has no spec")?;
+    // The text below `spec` is a rules file, indented by two columns.
+    Ok(spec.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect())
+}
+
 /// Returns the file of the alerts.
 pub fn alerts() -> PathBuf {
     kit::repository().join("charts/podgroup/files/alerts.yaml")
@@ -145,7 +152,7 @@ mod tests {
             assert!(dashboard.variables.iter().all(|variable| variable.asks().is_some()), "{:?}", dashboard.variables);
             seen += there.len();
         }
-        assert_eq!(seen, 2);
+        assert_eq!(seen, 8, "cluster and namespace in each of three dashboards, queue and resource in one");
         assert_eq!(variables_in("a{b=\"$queue\"}[$__rate_interval] / $c"), ["c".to_owned(), "queue".to_owned()].into());
     }
 
@@ -179,11 +186,24 @@ mod tests {
             assert!(test.contains(&format!("alertname: {name}\n        exp_alerts:\n")), "no test where {name} fires");
         }
         let promtool = crate::prometheus::tool("promtool").unwrap();
-        let folder = kit::repository().join("charts");
-        for arguments in [["check", "rules", "podgroup/files/alerts.yaml"], ["test", "rules", "podgroup-alerts-test.yaml"]] {
+        let helm = kit::Kit::locate().unwrap().program("helm");
+        let chart = kit::repository().join("charts/podgroup");
+        let output = std::process::Command::new(helm)
+            .args("template podgroup -n ns -s templates/alerts.yaml --set alerts.enabled=true --set".split(' '))
+            .arg(crate::chart::IMAGE)
+            .arg(chart)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "helm: {}", String::from_utf8_lossy(&output.stderr));
+        let folder = std::env::temp_dir().join(format!("podgroup-alerts-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("alerts.yaml"), rules_of(&String::from_utf8(output.stdout).unwrap()).unwrap()).unwrap();
+        std::fs::write(folder.join("test.yaml"), &test).unwrap();
+        for arguments in [["check", "rules", "alerts.yaml"], ["test", "rules", "test.yaml"]] {
             let output = std::process::Command::new(&promtool).args(arguments).current_dir(&folder).output().unwrap();
             let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
             assert!(output.status.success(), "promtool {arguments:?}: {text}");
         }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

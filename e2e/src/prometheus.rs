@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 
 use crate::scratch::Scratch;
 use crate::wait::{Seen, secs, wait_until};
-use crate::{http, kit, programs};
+use crate::{chart, http, kit, programs};
 
 /// Returns the path of `prometheus` or `promtool`.
 ///
@@ -43,7 +43,11 @@ impl Prometheus {
         let port = programs::free_port()?;
         let jobs: Vec<Value> = programs
             .iter()
-            .map(|(name, port)| serde_json::json!({"job_name": name, "static_configs": [{"targets": [format!("127.0.0.1:{port}")]}]}))
+            .map(|(name, port)| {
+                // The label that the Prometheus Operator adds to the series of a pod.
+                let labels = serde_json::json!({"namespace": chart::NAMESPACE});
+                serde_json::json!({"job_name": name, "static_configs": [{"targets": [format!("127.0.0.1:{port}")], "labels": labels}]})
+            })
             .collect();
         let config = serde_json::json!({
             "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},

@@ -9,7 +9,7 @@ use crate::prometheus::Prometheus;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_running};
 use crate::world::World;
-use crate::{chart, kit, say};
+use crate::{chart, dashboards, kit, say};
 
 /// How long a fault must last before its alert fires. The chart has minutes.
 const FOR: &str = "2s";
@@ -96,7 +96,8 @@ async fn wait_firing(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
 /// Returns the rules of the chart's PrometheusRule, with short durations.
 async fn chart_rules(w: &World) -> Result<String> {
     let chart = kit::repository().join("charts/podgroup");
-    let mut arguments = vec!["template", "podgroup", chart.to_str().context("the path is not UTF-8")?, "-s", "templates/alerts.yaml"];
+    let chart = chart.to_str().context("the path is not UTF-8")?;
+    let mut arguments = vec!["template", "podgroup", chart, "-n", chart::NAMESPACE, "-s", "templates/alerts.yaml"];
     let values: Vec<String> = FAULTS
         .iter()
         .map(|name| format!("alerts.for.{name}={FOR}"))
@@ -106,7 +107,5 @@ async fn chart_rules(w: &World) -> Result<String> {
         arguments.extend(["--set", value]);
     }
     let text = w.cluster().run("helm", &arguments).await?;
-    let (_, spec) = text.split_once("\nspec:\n").context("the PrometheusRule has no spec")?;
-    // The text below `spec` is a rules file, indented by two columns.
-    Ok(spec.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect())
+    dashboards::rules_of(&text)
 }

@@ -1,6 +1,8 @@
 //! Row M1: the dashboards and alerts show the right numbers. A real Prometheus scrapes the programs while the case creates a known state, and every
 //! query of every panel and alert must return the numbers of that state.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
@@ -16,7 +18,7 @@ use crate::proxy::Delay;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, annotate, groups_of, scale, wait_one_group, wait_running};
 use crate::world::World;
-use crate::{http, say};
+use crate::{chart, http, say};
 
 /// M1. Each part of the state is a number in some panel. A panel without a row of expected numbers fails the case, and so does a row without a panel.
 pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
@@ -58,7 +60,8 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     ensure!(loose.is_empty(), "expected numbers without a panel: {loose:?}");
 
     let chosen: Vec<_> = dashboards.iter().flat_map(|dashboard| &dashboard.variables).collect();
-    ensure!(chosen.len() == variables().len(), "there are {} variables, and values for {}", chosen.len(), variables().len());
+    let names: BTreeSet<_> = chosen.iter().map(|variable| variable.name.as_str()).collect();
+    ensure!(names.len() == variables().len(), "there are the variables {names:?}, and values for {}", variables().len());
     for variable in chosen {
         let (selector, label) = variable.asks().with_context(|| format!("{variable:?} has no label"))?;
         let wanted = variables().into_iter().find(|(name, _)| *name == variable.name).map(|(_, values)| values);
@@ -225,6 +228,13 @@ async fn waits(client: &Client, name: &str, queue: &str, members: u32, asks: (&s
 impl Row {
     /// Returns the query with the row's values in place of the dashboard's variables.
     fn filled(&self, query: &str) -> String {
-        query.replace("$queue", self.queue).replace("$resource", self.resource).replace("$__rate_interval", RANGE)
+        let chosen = [
+            ("$cluster", ".*"),
+            ("$namespace", chart::NAMESPACE),
+            ("$queue", self.queue),
+            ("$resource", self.resource),
+            ("$__rate_interval", RANGE),
+        ];
+        chosen.iter().fold(query.to_owned(), |query, (variable, value)| query.replace(variable, value))
     }
 }

@@ -83,17 +83,17 @@ fn times(labels: &[&'static str]) -> Wanted {
 pub(super) fn rows() -> Vec<Row> {
     let both = || Exactly(vec![("program=podgroup-controller", 1.0), ("program=podgroup-scheduler", 1.0)]);
     vec![
-        row("Who leads", vec![both()]),
+        row("Leaders", vec![both()]),
         row("Ready replicas", vec![both()]),
-        row("Scheduler answers", vec![one(1.0)]),
+        row("Scheduler responsive", vec![one(1.0)]),
         // No action of a user makes them differ; a difference would be a defect. The unit tests of the audit and `charts/podgroup-alerts-test.yaml`
         // have other values.
-        row("Books that differ", vec![one(0.0)]),
+        row("Accounting differences", vec![one(0.0)]),
         row("Overcommitted nodes", vec![one(1.0)]),
         row("Builds", vec![Exactly(vec![(concat!("version=", env!("CARGO_PKG_VERSION")), 2.0)])]),
         // Of `borrows` 2, of `gang` 3, `gpu`, `capped` and `late`.
-        row("Pods that wait", vec![one(8.0)]),
-        row("PodGroups that wait", vec![one(5.0)]),
+        row("Pending pods", vec![one(8.0)]),
+        row("Pending PodGroups", vec![one(5.0)]),
         row("Cycle time", vec![times(&[""]), times(&[""])]),
         row("From decision to bound", vec![times(&[""]), times(&[""])]),
         // `goes` 1, `fits` 2, `borrows` 10, `owed` 6.
@@ -113,23 +113,23 @@ pub(super) fn rows() -> Vec<Row> {
         row("API requests, p99", vec![times(&["verb=create", "verb=patch"])]),
         row("Watch events per second", vec![Times(vec!["resource=pods", "resource=podgroups", "resource=queues"], 10.0, 3_000.0)]),
         // The scheduler's six, and those of queues once more because of the changed schema.
-        row("Watches that ended per second", vec![Together(5.0, 60.0)]),
+        row("Ended watches per second", vec![Together(5.0, 60.0)]),
         row("Complete lists", vec![Within(vec!["outcome=ok,resource=nodes", "outcome=ok,resource=replicasets"], 1.0, 2.0)]),
         // `foreign`, which is written until the scheduler has read it.
         row("Unreadable objects per second", vec![Together(0.8, 200.0)]),
-        of("Used, share and ceiling", "a", "cpu", vec![one(8.0), one(6.0), one(6.0), nothing()]),
-        of("Used, share and ceiling", "team", "cpu", vec![one(2.0), one(4.0), one(4.0), one(4.0)]),
+        of("Allocated, share and capability", "a", "cpu", vec![one(8.0), one(6.0), one(6.0), nothing()]),
+        of("Allocated, share and capability", "team", "cpu", vec![one(2.0), one(4.0), one(4.0), one(4.0)]),
         // A deserved resource that no node has is shown as zero, not as unknown.
-        of("Used, share and ceiling", "dept", "example.com/gpu", vec![one(0.0), one(0.0), one(2.0), nothing()]),
-        of("Admitted and not placed yet", "b", "example.com/gpu", vec![one(1.0)]),
+        of("Allocated, share and capability", "dept", "example.com/gpu", vec![one(0.0), one(0.0), one(2.0), nothing()]),
+        of("Reserved", "b", "example.com/gpu", vec![one(1.0)]),
         of("Guaranteed", "spare", "cpu", vec![one(1.0), one(1.0), one(1.0)]),
-        row("Who borrows", vec![Exactly(vec![("queue=a", 2.0)])]),
-        row("Used by queue", vec![Exactly(vec![("queue=a", 8.0), ("queue=b", 6.0), ("queue=ml", 2.0)])]),
-        of("How long the oldest pod waits", "b", "", vec![Within(vec!["queue=b"], 0.0, 200.0)]),
-        of("How long the oldest pod waits", "team", "", vec![Within(vec!["queue=team"], 0.0, 200.0)]),
+        row("Borrowing queues", vec![Exactly(vec![("queue=a", 2.0)])]),
+        row("Allocated by queue", vec![Exactly(vec![("queue=a", 8.0), ("queue=b", 6.0), ("queue=ml", 2.0)])]),
+        of("Waiting time of the oldest pod", "b", "", vec![Within(vec!["queue=b"], 0.0, 200.0)]),
+        of("Waiting time of the oldest pod", "team", "", vec![Within(vec!["queue=team"], 0.0, 200.0)]),
         // Each in its own queue and in all ancestors; `root` has them all.
         row(
-            "Who waits where",
+            "Waiting PodGroups by queue",
             vec![Exactly(vec![
                 ("queue=a", 1.0),
                 ("queue=b", 1.0),
@@ -141,18 +141,28 @@ pub(super) fn rows() -> Vec<Row> {
                 ("queue=team", 1.0),
             ])],
         ),
-        of("What waits, and why", "a", "", vec![Exactly(vec![("at=root,queue=a,reason=GuaranteeReserved,resource=cpu", 1.0)])]),
-        of("What waits, and why", "b", "", vec![Exactly(vec![("queue=b,reason=InsufficientResources,resource=example.com/gpu", 1.0)])]),
-        of("What waits, and why", "ml", "", vec![Exactly(vec![("at=team,queue=ml,reason=QueueQuotaExceeded,resource=cpu", 1.0)])]),
-        of("What waits, and why", "team", "", vec![Exactly(vec![("at=team,queue=team,reason=QueueQuotaExceeded,resource=cpu", 1.0)])]),
+        of("Waiting PodGroups by reason", "a", "", vec![Exactly(vec![("at=root,queue=a,reason=GuaranteeReserved,resource=cpu", 1.0)])]),
         of(
-            "What waits, and why",
+            "Waiting PodGroups by reason",
+            "b",
+            "",
+            vec![Exactly(vec![("queue=b,reason=InsufficientResources,resource=example.com/gpu", 1.0)])],
+        ),
+        of("Waiting PodGroups by reason", "ml", "", vec![Exactly(vec![("at=team,queue=ml,reason=QueueQuotaExceeded,resource=cpu", 1.0)])]),
+        of(
+            "Waiting PodGroups by reason",
+            "team",
+            "",
+            vec![Exactly(vec![("at=team,queue=team,reason=QueueQuotaExceeded,resource=cpu", 1.0)])],
+        ),
+        of(
+            "Waiting PodGroups by reason",
             "dept",
             "",
             vec![Exactly(vec![("at=(below),queue=dept,reason=QueueQuotaExceeded,resource=example.com/gpu", 1.0)])],
         ),
         of(
-            "What waits, and why",
+            "Waiting PodGroups by reason",
             "root",
             "",
             vec![Exactly(vec![
@@ -163,7 +173,7 @@ pub(super) fn rows() -> Vec<Row> {
                 ("queue=root,reason=InsufficientResources,resource=example.com/gpu", 1.0),
             ])],
         ),
-        of("What waits, and why", "shut", "", vec![Exactly(vec![("at=shut,queue=shut,reason=QueueClosed", 1.0)])]),
+        of("Waiting PodGroups by reason", "shut", "", vec![Exactly(vec![("at=shut,queue=shut,reason=QueueClosed", 1.0)])]),
         row(
             "States of all queues",
             vec![Exactly(vec![
@@ -192,18 +202,21 @@ pub(super) fn rows() -> Vec<Row> {
             vec![Among(vec![("outcome=is,step=create", 4.0), ("outcome=is,step=mark", 1.0), ("outcome=gone,step=delete", 1.0)])],
         ),
         row("Time to a PodGroup", vec![times(&[""]), times(&[""])]),
-        row("Groups that wait for their turn", vec![one(0.0)]),
+        row("Reconciler queue depth", vec![one(0.0)]),
     ]
 }
 
 /// Returns the numbers of a panel in the middle of the case, while the only worker handles one of three PodGroups.
 pub(super) fn in_between() -> Row {
-    row("Groups that wait for their turn", vec![one(2.0)])
+    row("Reconciler queue depth", vec![one(2.0)])
 }
 
 /// Returns the values of the dashboard variables: the queues of the case, and the resources that its pods use or its queues name.
 pub(super) fn variables() -> Vec<(&'static str, Vec<&'static str>)> {
+    // Prometheus adds no label "cluster" here. Every dashboard has the first two variables.
     vec![
+        ("cluster", vec![]),
+        ("namespace", vec![crate::chart::NAMESPACE]),
         ("queue", vec!["a", "b", "default", "dept", "foreign", "lab", "ml", "orphan", "root", "shut", "spare", "team"]),
         ("resource", vec!["cpu", "example.com/gpu", "memory", "pods"]),
     ]
@@ -286,6 +299,6 @@ mod tests {
         let shown: Vec<_> = rows.iter().filter(|row| shows(row)).map(|row| row.panel).collect();
         let mut never: Vec<_> = rows.iter().map(|row| row.panel).filter(|panel| !shown.contains(panel)).collect();
         never.dedup();
-        assert_eq!(never, ["Books that differ"]);
+        assert_eq!(never, ["Accounting differences"]);
     }
 }
