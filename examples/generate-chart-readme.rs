@@ -52,8 +52,7 @@ fn collect(schema: &Value, node: &Value, values: &Value, above: &str, rows: &mut
     if let Some(stray) = values.as_object().unwrap_or(&Map::new()).keys().find(|name| !known(name)) {
         return Err(format!("{VALUES} has {above}{stray}, which {SCHEMA} does not know"));
     }
-    // Helm's own, which nothing here reads.
-    for (name, property) in properties.iter().filter(|(name, _)| !(above.is_empty() && *name == "global")) {
+    for (name, property) in &properties {
         let path = format!("{above}{name}");
         let definition = property.get("$ref").and_then(Value::as_str).and_then(|to| schema.pointer(to.trim_start_matches('#')));
         let whole = definition.unwrap_or(property);

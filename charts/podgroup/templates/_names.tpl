@@ -1,18 +1,52 @@
 {{/* What is everything called? Names, labels and the few words that several templates share. */}}
 
+{{/* The name of the application: the chart's, or nameOverride. */}}
+{{- define "podgroup.name" -}}
+{{- .Values.nameOverride | default .Chart.Name -}}
+{{- end -}}
+
 {{- define "podgroup.fullname" -}}
+{{- $name := include "podgroup.name" . -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
-{{- else if contains .Chart.Name .Release.Name -}}
+{{- else if contains $name .Release.Name -}}
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- else -}}
 {{- /* 40: the longest suffix still leaves a valid name of a Service (63). */ -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The ServiceAccount of a program. Arguments: root, component. */}}
+{{- define "podgroup.serviceAccount" -}}
+{{- $account := (index .root.Values .component).serviceAccount -}}
+{{- if and (not $account.create) (not $account.name) -}}
+{{- fail (printf "%s.serviceAccount.create is false and %s.serviceAccount.name is empty: name the ServiceAccount that exists" .component .component) -}}
+{{- end -}}
+{{- $account.name | default (printf "%s-%s" (include "podgroup.fullname" .root) .component) -}}
+{{- end -}}
+
+{{/* The image of both programs: [registry/]repository[:tag][@digest]. */}}
+{{- define "podgroup.image" -}}
+{{- $image := .Values.image -}}
+{{- if not $image.repository -}}
+{{- fail "image.repository is empty, and this project publishes no image: build one with \"make dist\", push it, and set --set image.repository=REGISTRY/podgroup (docs/install.md)" -}}
+{{- end -}}
+{{- $registry := .Values.global.imageRegistry | default $image.registry -}}
+{{- $first := splitList "/" $image.repository | first -}}
+{{- if and $registry (contains "/" $image.repository) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}
+{{- fail (printf "image.repository is %s, with a registry, and %s names another: leave the registry out of one of them" $image.repository (ternary "global.imageRegistry" "image.registry" (not (empty .Values.global.imageRegistry)))) -}}
+{{- end -}}
+{{- with $registry }}{{ . }}/{{ end }}{{ $image.repository -}}
+{{- if $image.digest -}}
+{{- with $image.tag }}:{{ . }}{{ end }}@{{ $image.digest -}}
+{{- else -}}
+:{{ $image.tag | default .Chart.AppVersion -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "podgroup.labels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: {{ include "podgroup.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
@@ -28,7 +62,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Arguments: root, component. These never change in the life of a release: a Deployment's selector cannot. */}}
 {{- define "podgroup.selector" -}}
-app.kubernetes.io/name: {{ .root.Chart.Name }}
+app.kubernetes.io/name: {{ include "podgroup.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}

@@ -9,9 +9,7 @@ root, component ("controller" or "scheduler"), port, values (of that program), a
 {{- if and (not $election) (gt (int .values.replicas) 1) -}}
 {{- fail (printf "%s.replicas is %d with leaderElection.enabled=false: two that act at once get in each other's way. Set %s.replicas=1, or leave the election on." .component (int .values.replicas) .component) -}}
 {{- end -}}
-{{- if not .root.Values.image.repository -}}
-{{- fail "image.repository is empty, and this project publishes no image: build one with \"make dist\", push it, and set --set image.repository=REGISTRY/podgroup (docs/install.md)" -}}
-{{- end -}}
+{{- $account := include "podgroup.serviceAccount" (dict "root" .root "component" .component) -}}
 {{- if and .root.Values.http.secure.certSecret (not .root.Values.http.secure.enabled) -}}
 {{- fail "http.secure.certSecret is set and http.secure.enabled is not: without TLS nobody shows a certificate. Set http.secure.enabled=true, or leave the Secret out." -}}
 {{- end -}}
@@ -26,17 +24,28 @@ root, component ("controller" or "scheduler"), port, values (of that program), a
 {{- fail (printf "%s.extraArgs: this flag has a value of the chart, %s: say that instead" $component .) -}}
 {{- end -}}
 {{- end -}}
+{{- range .values.extraEnv -}}
+{{- if eq .name "RUST_LOG" -}}
+{{- fail (printf "%s.extraEnv: RUST_LOG has a value of the chart, logFilter: set that instead" $component) -}}
+{{- end -}}
+{{- end -}}
+{{- if .values.serviceAccount.create -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ $name }}
+  name: {{ $account }}
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- include "podgroup.labels" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
+  {{- with .values.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 # The pods that need the token ask for it themselves.
 automountServiceAccountToken: false
 ---
+{{ end -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -77,7 +86,7 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
     spec:
-      serviceAccountName: {{ $name }}
+      serviceAccountName: {{ $account }}
       {{- with .root.Values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
@@ -115,7 +124,7 @@ spec:
           type: RuntimeDefault
       containers:
         - name: {{ .component }}
-          image: {{ printf "%s:%s" .root.Values.image.repository (.root.Values.image.tag | default .root.Chart.AppVersion) | quote }}
+          image: {{ include "podgroup.image" .root | quote }}
           {{- with .root.Values.image.pullPolicy }}
           imagePullPolicy: {{ . }}
           {{- end }}
@@ -140,10 +149,15 @@ spec:
             {{- range concat .args (.values.extraArgs | default list) }}
             - {{ . | quote }}
             {{- end }}
-          {{- with .root.Values.logFilter }}
+          {{- if or .root.Values.logFilter .values.extraEnv }}
           env:
+            {{- with .root.Values.logFilter }}
             - name: RUST_LOG
               value: {{ . | quote }}
+            {{- end }}
+            {{- with .values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
           {{- end }}
           ports:
             - name: http-metrics
@@ -304,7 +318,7 @@ roleRef:
   name: {{ $name }}-lease
 subjects:
   - kind: ServiceAccount
-    name: {{ $name }}
+    name: {{ $account }}
     namespace: {{ .root.Release.Namespace }}
 {{- end }}
 ---
@@ -321,7 +335,7 @@ roleRef:
   name: {{ $name }}
 subjects:
   - kind: ServiceAccount
-    name: {{ $name }}
+    name: {{ $account }}
     namespace: {{ .root.Release.Namespace }}
 {{- end -}}
 
