@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::faults::{Counts, Faults};
 use crate::order::longest_first;
-use crate::report::{Outcome, sum_up};
+use crate::report::{Outcome, compare_rights, sum_up};
+use crate::rights::Rights;
 use crate::scratch::Scratch;
 use crate::world::{Setup, World};
 use crate::{artifacts, programs, say, scratch};
@@ -156,7 +157,8 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
             }
         }
     }
-    Ok(sum_up(&outcomes, start.elapsed()))
+    let passed = sum_up(&outcomes, start.elapsed());
+    Ok(passed && (!selection.cases.is_empty() || compare_rights(outcomes)))
 }
 
 /// Returns the cases that `wanted` names. An unknown name is an error with the known names.
@@ -211,12 +213,12 @@ pub(crate) async fn play(prepared: Prepared) -> Outcome {
     let Prepared { case, name, seed, world, booted } = prepared;
     let start = Instant::now();
     say::line(format!("        {name}: {}", case.title));
-    let (reasons, artifacts, faults) = match world {
+    let Judged { reasons, artifacts, faults, rights } = match world {
         Ok(world) => judge(&case, &name, world).await,
-        Err(error) => (vec![say::brief(&error)], None, Counts::new()),
+        Err(error) => Judged { reasons: vec![say::brief(&error)], ..Judged::default() },
     };
     let faults = (case.setup.faults == Faults::Mix).then_some(faults);
-    Outcome { name, reasons, took: booted + start.elapsed(), artifacts, seed, faults }
+    Outcome { name, reasons, took: booted + start.elapsed(), artifacts, seed, faults, rights }
 }
 
 /// Runs one case in a world of its own.
@@ -224,7 +226,16 @@ pub(crate) async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
     play(prepare(case, name, seed).await).await
 }
 
-async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Option<std::path::PathBuf>, Counts) {
+/// What is known of a case after it ran; the fields are those of [`Outcome`].
+#[derive(Default)]
+struct Judged {
+    reasons: Vec<String>,
+    artifacts: Option<std::path::PathBuf>,
+    faults: Counts,
+    rights: Rights,
+}
+
+async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
     let mut reasons = Vec::new();
     let patience = world.patience();
     let whole = async {
@@ -261,13 +272,13 @@ async fn judge(case: &Case, name: &str, mut world: World) -> (Vec<String>, Optio
         reasons.push(say::brief(&error));
     }
     world.started_again().iter().for_each(|text| say::line(format!("        {name}: {text}")));
-    let faults = world.faults();
+    let (faults, rights) = (world.faults(), world.rights().await);
     // Ending a world waits for its processes, so it must not block a thread that other cases need.
     let ended = tokio::task::spawn_blocking(move || drop(world)).await;
     if ended.is_err() {
         reasons.push("the world could not be ended".to_owned());
     }
-    (reasons, kept, faults)
+    Judged { reasons, artifacts: kept, faults, rights }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

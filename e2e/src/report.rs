@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::faults::{Counts, add, never, show};
+use crate::rights::Rights;
 use crate::say;
 
 /// The result of one case.
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub seed: u64,
     /// The counts of the injected faults; `None` for a case without faults.
     pub faults: Option<Counts>,
+    /// The rights of the programs in its cluster.
+    pub rights: Rights,
 }
 
 impl Outcome {
@@ -73,6 +76,16 @@ pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
     say::line(format!("cases took {:.0} s", took.as_secs_f64()));
     say::line(format!("{} passed, {failed} failed", outcomes.len() - failed));
     failed == 0 && !outcomes.is_empty()
+}
+
+/// Prints which rights of the chart no program used in a run of all cases. Returns whether all were used.
+pub fn compare_rights(outcomes: Vec<Outcome>) -> bool {
+    let mut rights = Rights::default();
+    outcomes.into_iter().for_each(|outcome| rights.add(outcome.rights));
+    let unused = rights.unused();
+    say::line(format!("rights: {} granted, {} of them used", rights.granted.len(), rights.granted.len() - unused.len()));
+    unused.iter().for_each(|right| say::line(format!("failed: the chart grants a right that no program used: {right}")));
+    unused.is_empty()
 }
 
 fn base(name: &str) -> &str {

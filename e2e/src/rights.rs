@@ -1,6 +1,10 @@
-//! Waits until the API server knows the rights that the chart has granted. Its authorizer reads roles and bindings with a watch, some time after helm returns.
+//! Which rights does the chart grant to the programs, does the API server know them, and which does no program use?
 //!
-//! A program that starts earlier would see a refusal that a real pod would not see, because pulling its image takes longer.
+//! The authorizer of the API server reads roles and bindings with a watch, some time after helm returns. A program that starts earlier would see a refusal that a
+//! real pod would not see, because pulling its image takes longer. A missing right is a refused request, which fails its case; a right that no program uses in all
+//! cases together fails the run.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -12,8 +16,43 @@ use serde_json::{Value, json};
 use crate::chart;
 use crate::wait::{Seen, secs, wait_until};
 
-/// Waits until the authorizer allows everything that is granted to the ServiceAccount `account` of the chart's namespace; returns the number of checks.
-pub async fn known(client: &Client, account: &str) -> Result<usize> {
+/// The rights of the two programs, in one cluster or in all clusters of a run. A right is `podgroup-scheduler create pods/binding`.
+#[derive(Debug, Default)]
+pub struct Rights {
+    /// What the chart grants.
+    pub granted: BTreeSet<String>,
+    /// How many requests used each right.
+    pub used: BTreeMap<String, u64>,
+}
+
+impl Rights {
+    /// Adds the rights of another cluster.
+    pub fn add(&mut self, other: Self) {
+        self.granted.extend(other.granted);
+        for (right, requests) in other.used {
+            let count = self.used.entry(right).or_default();
+            *count = count.saturating_add(requests);
+        }
+    }
+
+    /// Returns the rights that are granted and that no request used.
+    pub fn unused(&self) -> Vec<&str> {
+        self.granted.iter().filter(|right| !self.used.contains_key(*right)).map(String::as_str).collect()
+    }
+}
+
+/// Returns what is granted to the ServiceAccount `account` of the chart's namespace, as [`Rights::granted`].
+pub async fn granted_to(client: &Client, account: &str) -> Result<BTreeSet<String>> {
+    let of = |question: &Value, field: &str| question.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let right = |question: &Value| {
+        let (verb, resource, sub) = (of(question, "verb"), of(question, "resource"), of(question, "subresource"));
+        if sub.is_empty() { format!("{account} {verb} {resource}") } else { format!("{account} {verb} {resource}/{sub}") }
+    };
+    Ok(questions(client, account).await?.iter().map(right).collect())
+}
+
+/// Returns an access review for each right of an account.
+async fn questions(client: &Client, account: &str) -> Result<Vec<Value>> {
     let mut questions = Vec::new();
     for binding in Api::<ClusterRoleBinding>::all(client.clone()).list(&ListParams::default()).await? {
         if names(binding.subjects.as_deref(), account) {
@@ -25,6 +64,12 @@ pub async fn known(client: &Client, account: &str) -> Result<usize> {
             questions.extend(granted(client, &binding.role_ref).await?.iter().flat_map(|rule| asked(rule, Some(chart::NAMESPACE))));
         }
     }
+    Ok(questions)
+}
+
+/// Waits until the authorizer allows everything that is granted to the ServiceAccount `account` of the chart's namespace; returns the number of checks.
+pub async fn known(client: &Client, account: &str) -> Result<usize> {
+    let questions = questions(client, account).await?;
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     for question in &questions {
         let review: SubjectAccessReview =
@@ -74,6 +119,19 @@ fn asked(rule: &PolicyRule, namespace: Option<&str>) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_right_is_unused_if_no_cluster_of_the_run_used_it() {
+        let rights = |granted: &[&str], used: &[&str]| Rights {
+            granted: granted.iter().map(|each| (*each).to_owned()).collect(),
+            used: used.iter().map(|each| ((*each).to_owned(), 1)).collect(),
+        };
+        let mut all = rights(&["a list pods", "a get pods"], &["a list pods"]);
+        assert_eq!(all.unused(), ["a get pods"]);
+        all.add(rights(&["a list pods", "b get leases"], &["a get pods", "a list pods"]));
+        assert_eq!(all.unused(), ["b get leases"]);
+        assert_eq!(all.used.get("a list pods"), Some(&2));
+    }
 
     #[test]
     fn a_rule_becomes_one_review_for_each_granted_right() {

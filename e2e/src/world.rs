@@ -1,5 +1,6 @@
 //! The world of a case: its own cluster with the chart, both programs behind proxies, and the observer.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,8 +12,9 @@ use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, Told, 
 use crate::objects::SCHEDULER_NAME;
 use crate::programs::{Kubelet, LEASE, Program, shipped};
 use crate::proxy::{Dice, Proxy};
+use crate::rights::{self, Rights};
 use crate::scratch::Scratch;
-use crate::wait::Patience;
+use crate::wait::{Patience, secs};
 use crate::watched::Watched;
 use crate::{audit, chart, kubeconfig, say};
 
@@ -355,6 +357,17 @@ impl World {
     /// Returns all requests of both programs so far.
     pub fn requests(&self) -> Result<audit::Requests> {
         audit::read(&self.cluster.audit_log(), &[chart::user(chart::CONTROLLER), chart::user(chart::SCHEDULER)])
+    }
+
+    /// Returns the rights that the programs have and those that they have used so far; none of a cluster that does not answer.
+    pub async fn rights(&self) -> Rights {
+        let used = self.requests().map(|requests| requests.counts).unwrap_or_default();
+        let mut granted = BTreeSet::new();
+        for account in [chart::CONTROLLER, chart::SCHEDULER] {
+            let asked = tokio::time::timeout(secs(5), rights::granted_to(&self.client(), account)).await;
+            granted.extend(asked.ok().and_then(Result::ok).unwrap_or_default());
+        }
+        Rights { granted, used }
     }
 
     /// Returns everything that is wrong with the run, whatever the result of the case: the observer's findings, a program that ended by itself, a
