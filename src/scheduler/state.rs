@@ -280,13 +280,13 @@ impl State {
 
     /// Returns when [`tick`](Self::tick) must be called again without an event; `None` if no timer is set.
     #[must_use]
-    pub fn next(&self) -> Option<Duration> {
+    pub fn next(&self, now: Duration) -> Option<Duration> {
         if !self.decides() {
             return None;
         }
         // On a view that is not good no timer leads to a decision.
         let attempt = self.scheduling.next_attempt().filter(|_| self.view.was_good());
-        attempt.into_iter().chain(self.status_writer.next()).min()
+        attempt.into_iter().chain(self.status_writer.next(now)).min()
     }
 
     fn watch_overcommit(&mut self) {

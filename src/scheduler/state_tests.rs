@@ -19,7 +19,7 @@ fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     state.apply(Event::Namespaces(reset(Vec::new())), at(0));
     no_volumes().into_iter().for_each(|event| state.apply(event, at(0)));
     assert!(state.tick(at(1000)).is_empty());
-    assert_eq!(state.next(), None);
+    assert_eq!(state.next(Duration::ZERO), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
     assert!(state.tick(at(2000)).is_empty());
     state.lead(Handover::Clean, 0, at(3000));
@@ -128,7 +128,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
 fn a_refused_eviction_ends_the_nomination_and_an_accepted_one_waits_for_the_pods() {
     let mut state = nominated();
     let _cycle = state.tick(at(100));
-    assert_eq!(state.next().map(|at| at > Duration::from_millis(100)), Some(true));
+    assert_eq!(state.next(Duration::from_millis(100)).map(|at| at > Duration::from_millis(100)), Some(true));
     state.learn(Report::Evicted(progress()), at(200));
     let key = GroupKey::new("ns", "g");
     assert!(state.scheduling.nominated(&key).is_some());
@@ -152,7 +152,7 @@ fn the_timeout_for_victims_wakes_the_loop() {
             }
         }
     }
-    assert_eq!(state.next(), Some(Duration::from_secs(90)));
+    assert_eq!(state.next(Duration::from_millis(12_500)), Some(Duration::from_secs(90)));
     // The view is recent.
     state.apply(Event::Nodes(Change::UpToDate), at(60_000));
     state.apply(Event::Pods(Change::UpToDate), at(60_000));

@@ -372,6 +372,7 @@ pub fn table() -> Vec<Case> {
         case!("B5", "another scheduler binds a pod between decision and binding", aimed(), binds::taken_by_another),
         case!("B6", "a webhook for the bindings of one namespace has no backend", usual(), binds::webhook_without_backend),
         case!("B7", "a webhook for the evictions of one namespace hangs", aimed(), hanging_webhooks::for_evictions),
+        case!("B8", "a webhook for the statuses of PodGroups of one namespace hangs", usual(), hanging_webhooks::for_statuses),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
         case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
         case!("K1-slow", "kill -9 between the steps of a PodGroup's deletion", usual(), outages::killed_while_retiring, 20).only_in_soak(),
@@ -417,12 +418,7 @@ pub fn table() -> Vec<Case> {
         )
         .within(secs(600))
         .only_in_soak(),
-        case!(
-            "K10-elected",
-            "the same where the lease is held before the pods are listed",
-            aimed(),
-            starts::queues_at_the_start_of_a_leader
-        ),
+        case!("K10-elected", "the same with a lease before the list of pods", aimed(), starts::queues_at_the_start_of_a_leader),
         case!(
             "K12",
             "full nodes and queues under faults, while one of two replicas is stopped, killed or frozen",
