@@ -174,6 +174,11 @@ impl State {
                 tracing::warn!(pod = %uid, reason, "the outcome of the binding is unknown");
                 self.scheduling.bind_unanswered(&uid, reason);
             }
+            Report::SendAgain(bind, reply) => {
+                let holds = decided && self.view.check(now.since_start) && self.scheduling.would_bind_again(&bind);
+                // The dispatcher may have ended.
+                let _ended = reply.send(holds);
+            }
             Report::Evicted(progress) => self.metrics.evicted(&progress),
             Report::NotEvicted(progress, reason) => {
                 self.metrics.evicted(&progress);

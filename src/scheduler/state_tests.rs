@@ -1,7 +1,7 @@
 //! The decisions of the state, and its nominations, without a cluster, a task or a clock.
 
 use super::*;
-use crate::api::GroupKey;
+use crate::api::{GroupKey, NodeFacts};
 use crate::cycle::testing::{group, node, pod, running};
 use crate::scheduler::command::NominatedNode;
 use crate::scheduler::event::Change;
@@ -290,4 +290,24 @@ fn the_patch_of_a_pod_touches_its_nominated_node_only_where_that_changes() {
     assert_eq!(patch(NominatedNode::Stays)["status"]["conditions"][0].get("lastTransitionTime"), None);
     assert_eq!(patch(NominatedNode::Is("n".into()))["status"]["nominatedNodeName"], "n");
     assert_eq!(patch(NominatedNode::Removed)["status"].get("nominatedNodeName"), Some(&serde_json::Value::Null));
+}
+
+#[test]
+fn a_binding_is_sent_again_by_a_leader_with_a_recent_view_while_its_decision_holds() {
+    let (nodes, pods) = (vec![node("n", &[("cpu", 4)])], vec![pod("ns", "a", "g", &[("cpu", 1)])]);
+    let mut state = ready(nodes, pods, vec![group("ns", "g", 1, "default")]);
+    let commands = state.tick(at(0));
+    let Some(Command::Bind(bind)) = commands.first().cloned() else { panic!("{commands:?}") };
+    let holds = |state: &mut State, millis| {
+        let (reply, mut answer) = tokio::sync::oneshot::channel();
+        state.learn(Report::SendAgain(Box::new(bind.clone()), reply), at(millis));
+        answer.try_recv().unwrap()
+    };
+    assert!(holds(&mut state, 100));
+    state.apply(Event::Nodes(Change::Apply(NodeFacts { unschedulable: true, ..node("n", &[("cpu", 4)]) })), at(200));
+    assert!(!holds(&mut state, 200));
+    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 4)]))), at(300));
+    assert!(holds(&mut state, 300));
+    assert!(!holds(&mut state, 90_000), "the view is old");
+    assert!(!holds(&mut crate::scheduler::testing::state(), 100), "it does not lead");
 }

@@ -49,6 +49,7 @@ mod rendered;
 mod requests;
 mod resizing;
 mod restored;
+mod retried_binds;
 mod rights;
 mod rollouts;
 mod second_scheduler;
@@ -373,6 +374,7 @@ pub fn table() -> Vec<Case> {
         case!("B6", "a webhook for the bindings of one namespace has no backend", usual(), binds::webhook_without_backend),
         case!("B7", "a webhook for the evictions of one namespace hangs", aimed(), hanging_webhooks::for_evictions),
         case!("B8", "a webhook for the statuses of PodGroups of one namespace hangs", usual(), hanging_webhooks::for_statuses),
+        case!("B9", "bindings without an answer, to nodes that take no pods any more", aimed(), retried_binds::nodes_take_no_pods_any_more),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
         case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
         case!("K1-slow", "kill -9 between the steps of a PodGroup's deletion", usual(), outages::killed_while_retiring, 20).only_in_soak(),
@@ -436,13 +438,7 @@ pub fn table() -> Vec<Case> {
         ),
         case!("K21-queue", "the same with one queue", aimed(), handover::stopped, handover::Room::Queue),
         case!("K21-long", "a scheduler that ends without the outcome of its binding keeps the lease", aimed(), handover::stopped_in_vain),
-        case!(
-            "K22",
-            "a binding of a killed scheduler arrives after the takeover: one node",
-            aimed(),
-            handover::killed,
-            handover::Room::Node
-        ),
+        case!("K22", "a binding of a killed scheduler arrives after the takeover", aimed(), handover::killed, handover::Room::Node),
         case!("K22-queue", "the same with one queue", aimed(), handover::killed, handover::Room::Queue),
         case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen, handover::Room::Node),
         case!("K23-queue", "the same with one queue", aimed(), handover::frozen, handover::Room::Queue),
