@@ -247,7 +247,7 @@ impl State {
         let mut commands = self.fences(now);
         self.start_deciding_when_ready(decided, now);
         if !self.decides() {
-            self.scheduling.stand_by();
+            self.scheduling.stand_by(now.since_start, self.policy.admission_timeout);
             return commands;
         }
         if self.view.check(now.since_start) && self.scheduling.has_work(now.since_start) {

@@ -478,6 +478,8 @@ pub fn table() -> Vec<Case> {
         case!("Q11", "fifo waits for a PodGroup that can fit", usual(), reclaim::fifo_waits_for_what_can_fit).under_faults_in_soak(),
         case!("Q20", "members beyond the minimum leave room for admitted PodGroups", usual(), minimums::surplus_leaves_room),
         case!("Q21", "the place of a lost member is kept for its gang", usual(), minimums::lost_member_keeps_its_place),
+        case!("Q21-stopped", "the same while the leader ends: SIGTERM", usual(), minimums::lost_at_a_handover, minimums::End::Stopped),
+        case!("Q21-killed", "the same with SIGKILL", usual(), minimums::lost_at_a_handover, minimums::End::Killed),
         case!("Q22", "fifo passes a PodGroup that no node can take", usual(), minimums::fifo_passes_what_no_node_can_take)
             .under_faults_in_soak(),
         case!("Q23", "an admission back-off ends when a member disappears", usual(), minimums::back_off_ends_with_its_reason),
