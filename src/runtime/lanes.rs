@@ -9,6 +9,7 @@
 //! Pure: the time is an argument. It knows only jobs that have a slot; the caller knows the waiting ones.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,24 +48,24 @@ impl Slots {
 
 /// A job that has a slot.
 #[derive(Debug)]
-struct Running {
+struct Running<T> {
     lanes: Vec<Arc<str>>,
     /// When it takes longer than expected.
-    late: Instant,
+    late: T,
 }
 
-/// The slots in use.
+/// The slots in use. `T` is a point in time: an [`Instant`], or the time since the start of the program.
 #[derive(Debug)]
-pub struct Lanes<J> {
+pub struct Lanes<J, T = Instant> {
     slots: Slots,
-    running: BTreeMap<J, Running>,
+    running: BTreeMap<J, Running<T>>,
     /// The number of running jobs of each lane that has any.
     counts: BTreeMap<Arc<str>, usize>,
     /// The lanes that had a slow last job, each with the time until which it counts as slow.
-    slow: BTreeMap<Arc<str>, Instant>,
+    slow: BTreeMap<Arc<str>, T>,
 }
 
-impl<J: Ord> Lanes<J> {
+impl<J: Ord, T: Copy + Ord + Add<Duration, Output = T>> Lanes<J, T> {
     /// Returns free slots.
     #[must_use]
     pub const fn new(slots: Slots) -> Self {
@@ -79,7 +80,7 @@ impl<J: Ord> Lanes<J> {
 
     /// Whether a job of these lanes may have a slot.
     #[must_use]
-    pub fn has_room(&self, lanes: &[Arc<str>], now: Instant) -> bool {
+    pub fn has_room(&self, lanes: &[Arc<str>], now: T) -> bool {
         let in_use = |lane: &Arc<str>| self.counts.get(lane).copied().unwrap_or_default();
         let is_slow = |lane: &&Arc<str>| self.is_slow(lane, now);
         let is_below = |lane: &Arc<str>| in_use(lane) < if is_slow(&lane) { self.slots.slow_lane } else { self.slots.lane };
@@ -88,7 +89,7 @@ impl<J: Ord> Lanes<J> {
     }
 
     /// Gives a job a slot. From `late` on it takes longer than expected.
-    pub fn start(&mut self, job: J, lanes: Vec<Arc<str>>, late: Instant) {
+    pub fn start(&mut self, job: J, lanes: Vec<Arc<str>>, late: T) {
         for lane in &lanes {
             let count = self.counts.entry(Arc::clone(lane)).or_default();
             *count = count.saturating_add(1);
@@ -97,7 +98,7 @@ impl<J: Ord> Lanes<J> {
     }
 
     /// Frees the slot of a job. Does nothing for a job that has none.
-    pub fn end(&mut self, job: &J, now: Instant) {
+    pub fn end(&mut self, job: &J, now: T) {
         let Some(ended) = self.running.remove(job) else { return };
         self.slow.retain(|_, until| *until > now);
         for lane in ended.lanes {
@@ -115,13 +116,13 @@ impl<J: Ord> Lanes<J> {
         }
     }
 
-    fn is_slow(&self, lane: &Arc<str>, now: Instant) -> bool {
+    fn is_slow(&self, lane: &Arc<str>, now: T) -> bool {
         self.slow.get(lane).is_some_and(|until| *until > now)
             || self.counts.contains_key(lane) && self.running.values().any(|job| job.late <= now && job.lanes.contains(lane))
     }
 
     /// Returns the number of running jobs with a slow lane.
-    fn slow_jobs(&self, now: Instant) -> usize {
+    fn slow_jobs(&self, now: T) -> usize {
         self.running.values().filter(|job| job.lanes.iter().any(|lane| self.is_slow(lane, now))).count()
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
 use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
-use crate::cycle::plan::Eviction;
+use crate::cycle::plan::{Bind, Eviction};
 
 use super::queue_snapshot::QueueSnapshot;
 use super::takeover::{FenceAnswer, Kind};
@@ -171,6 +171,8 @@ pub enum Report {
     NotBound(Uid, &'static str),
     /// The outcome of the binding has been unknown for a while. The reason is one of a bounded set; the outcome is reported later.
     Unanswered(Uid, &'static str),
+    /// The binding is to be sent again, or was decided a while ago. The reply is whether its decision still holds.
+    SendAgain(Box<Bind>, oneshot::Sender<bool>),
     /// All victims of an eviction leave.
     Evicted(EvictionProgress),
     /// The eviction of a victim was refused, and the remaining victims were not evicted. The reason is one of a bounded set.

@@ -24,6 +24,7 @@ pub mod debug;
 pub mod dispatch;
 #[cfg(test)]
 mod drain_tests;
+mod due_by_lane;
 pub mod event;
 pub mod metrics;
 pub mod observe;
@@ -36,6 +37,8 @@ mod queue_status_tests;
 #[cfg(test)]
 mod startup_tests;
 pub mod state;
+#[cfg(test)]
+mod status_lanes_tests;
 pub mod status_writer;
 #[cfg(test)]
 mod status_writes_tests;
@@ -170,7 +173,7 @@ async fn own(
     let mut decided_at = clock::monotonic();
     loop {
         watchdog.progress();
-        let due = state.next().map(|at| due(at, now().since_start, clock::monotonic()));
+        let due = state.next(now().since_start).map(|at| due(at, now().since_start, clock::monotonic()));
         tokio::select! {
             biased;
             () = stop.triggered() => {

@@ -62,11 +62,12 @@ impl PodWrites {
             self.forget_event(uid);
             return;
         };
+        let lane = &member.facts.namespace;
         match member.state() {
-            MemberState::Blocked => self.queue.want(uid, now, MERGE),
+            MemberState::Blocked => self.queue.want(uid, lane, now, MERGE),
             // The next leader learns of the nomination from this write alone.
-            MemberState::Nominated if nominated_node(member) != self.named_node(member) => self.queue.want_urgently(uid, now, MERGE),
-            MemberState::Waiting | MemberState::Nominated => self.queue.want(uid, now, SETTLE),
+            MemberState::Nominated if nominated_node(member) != self.named_node(member) => self.queue.want_urgently(uid, lane, now, MERGE),
+            MemberState::Waiting | MemberState::Nominated => self.queue.want(uid, lane, now, SETTLE),
             MemberState::Gated
             | MemberState::Placed
             | MemberState::Leaving
@@ -94,9 +95,9 @@ impl PodWrites {
         self.event_throttle.forget(&Subject::Pod(uid.clone()));
     }
 
-    /// Returns the time of the next write.
-    pub(super) fn next(&self) -> Option<Duration> {
-        [self.queue.next(), self.event_queue.next(), self.event_throttle.next()].into_iter().flatten().min()
+    /// Returns the time of the next write, of the namespaces for which `has_room` holds.
+    pub(super) fn next(&self, has_room: impl Fn(&Arc<str>) -> bool + Copy) -> Option<Duration> {
+        [self.queue.next(has_room), self.event_queue.next(has_room), self.event_throttle.next()].into_iter().flatten().min()
     }
 
     /// Returns the number of pods in memory.
@@ -114,7 +115,7 @@ impl PodWrites {
     /// Makes the pods due whose Events have their turn.
     pub(super) fn hand_out_turns(&mut self, now: Duration) {
         while let Some(Subject::Pod(uid)) = self.event_throttle.next_turn(now) {
-            self.event_queue.want(&uid, now, Duration::ZERO);
+            self.event_queue.want_again(&uid, now);
         }
     }
 
@@ -129,7 +130,7 @@ impl PodWrites {
         let told = |stands: &PodCondition| (stands.reason.as_deref() == Some(refusal.pod_reason())).then(|| refusal.code());
         self.events.entry(uid.clone()).or_insert_with(|| member.facts.scheduled_condition.as_ref().and_then(told));
         if !self.has_event(uid, refusal) {
-            self.event_queue.want(uid, now.since_start, Duration::ZERO);
+            self.event_queue.want(uid, &member.facts.namespace, now.since_start, Duration::ZERO);
         }
         self.status(member, refusal, throttle, now)
     }

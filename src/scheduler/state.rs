@@ -174,6 +174,11 @@ impl State {
                 tracing::warn!(pod = %uid, reason, "the outcome of the binding is unknown");
                 self.scheduling.bind_unanswered(&uid, reason);
             }
+            Report::SendAgain(bind, reply) => {
+                let holds = decided && self.view.check(now.since_start) && self.scheduling.would_bind_again(&bind);
+                // The dispatcher may have ended.
+                let _ended = reply.send(holds);
+            }
             Report::Evicted(progress) => self.metrics.evicted(&progress),
             Report::NotEvicted(progress, reason) => {
                 self.metrics.evicted(&progress);
@@ -242,7 +247,7 @@ impl State {
         let mut commands = self.fences(now);
         self.start_deciding_when_ready(decided, now);
         if !self.decides() {
-            self.scheduling.stand_by();
+            self.scheduling.stand_by(now.since_start, self.policy.admission_timeout);
             return commands;
         }
         if self.view.check(now.since_start) && self.scheduling.has_work(now.since_start) {
@@ -280,13 +285,13 @@ impl State {
 
     /// Returns when [`tick`](Self::tick) must be called again without an event; `None` if no timer is set.
     #[must_use]
-    pub fn next(&self) -> Option<Duration> {
+    pub fn next(&self, now: Duration) -> Option<Duration> {
         if !self.decides() {
             return None;
         }
         // On a view that is not good no timer leads to a decision.
         let attempt = self.scheduling.next_attempt().filter(|_| self.view.was_good());
-        attempt.into_iter().chain(self.status_writer.next()).min()
+        attempt.into_iter().chain(self.status_writer.next(now)).min()
     }
 
     fn watch_overcommit(&mut self) {

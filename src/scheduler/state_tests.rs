@@ -1,7 +1,7 @@
 //! The decisions of the state, and its nominations, without a cluster, a task or a clock.
 
 use super::*;
-use crate::api::GroupKey;
+use crate::api::{GroupKey, NodeFacts};
 use crate::cycle::testing::{group, node, pod, running};
 use crate::scheduler::command::NominatedNode;
 use crate::scheduler::event::Change;
@@ -19,7 +19,7 @@ fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     state.apply(Event::Namespaces(reset(Vec::new())), at(0));
     no_volumes().into_iter().for_each(|event| state.apply(event, at(0)));
     assert!(state.tick(at(1000)).is_empty());
-    assert_eq!(state.next(), None);
+    assert_eq!(state.next(Duration::ZERO), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
     assert!(state.tick(at(2000)).is_empty());
     state.lead(Handover::Clean, 0, at(3000));
@@ -128,7 +128,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
 fn a_refused_eviction_ends_the_nomination_and_an_accepted_one_waits_for_the_pods() {
     let mut state = nominated();
     let _cycle = state.tick(at(100));
-    assert_eq!(state.next().map(|at| at > Duration::from_millis(100)), Some(true));
+    assert_eq!(state.next(Duration::from_millis(100)).map(|at| at > Duration::from_millis(100)), Some(true));
     state.learn(Report::Evicted(progress()), at(200));
     let key = GroupKey::new("ns", "g");
     assert!(state.scheduling.nominated(&key).is_some());
@@ -152,7 +152,7 @@ fn the_timeout_for_victims_wakes_the_loop() {
             }
         }
     }
-    assert_eq!(state.next(), Some(Duration::from_secs(90)));
+    assert_eq!(state.next(Duration::from_millis(12_500)), Some(Duration::from_secs(90)));
     // The view is recent.
     state.apply(Event::Nodes(Change::UpToDate), at(60_000));
     state.apply(Event::Pods(Change::UpToDate), at(60_000));
@@ -290,4 +290,24 @@ fn the_patch_of_a_pod_touches_its_nominated_node_only_where_that_changes() {
     assert_eq!(patch(NominatedNode::Stays)["status"]["conditions"][0].get("lastTransitionTime"), None);
     assert_eq!(patch(NominatedNode::Is("n".into()))["status"]["nominatedNodeName"], "n");
     assert_eq!(patch(NominatedNode::Removed)["status"].get("nominatedNodeName"), Some(&serde_json::Value::Null));
+}
+
+#[test]
+fn a_binding_is_sent_again_by_a_leader_with_a_recent_view_while_its_decision_holds() {
+    let (nodes, pods) = (vec![node("n", &[("cpu", 4)])], vec![pod("ns", "a", "g", &[("cpu", 1)])]);
+    let mut state = ready(nodes, pods, vec![group("ns", "g", 1, "default")]);
+    let commands = state.tick(at(0));
+    let Some(Command::Bind(bind)) = commands.first().cloned() else { panic!("{commands:?}") };
+    let holds = |state: &mut State, millis| {
+        let (reply, mut answer) = tokio::sync::oneshot::channel();
+        state.learn(Report::SendAgain(Box::new(bind.clone()), reply), at(millis));
+        answer.try_recv().unwrap()
+    };
+    assert!(holds(&mut state, 100));
+    state.apply(Event::Nodes(Change::Apply(NodeFacts { unschedulable: true, ..node("n", &[("cpu", 4)]) })), at(200));
+    assert!(!holds(&mut state, 200));
+    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 4)]))), at(300));
+    assert!(holds(&mut state, 300));
+    assert!(!holds(&mut state, 90_000), "the view is old");
+    assert!(!holds(&mut crate::scheduler::testing::state(), 100), "it does not lead");
 }

@@ -1,6 +1,7 @@
 //! The status writer: decides which statuses, conditions and Events are written, and when.
 //!
 //! A [`WriteQueue`] merges the changes of an object and limits its writes. The content is computed when the write starts.
+//! A namespace that does not answer delays no write of another namespace ([`crate::runtime::lanes`]).
 //! A written status counts as current until the watch has caught up, so a lagging watch causes no second write.
 
 use std::borrow::Cow;
@@ -17,11 +18,12 @@ use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::state::SchedulingState;
 use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
+use crate::runtime::lanes::{Lanes, Slots};
 
 use super::command::{Command, MADE};
 use super::event::{Subject, WriteOutcome};
 use super::pod_writes::PodWrites;
-use super::state::Now;
+use super::state::{Now, subject};
 use super::write_queue::WriteQueue;
 use super::write_throttle::WriteThrottle;
 use super::written_status::WrittenStatus;
@@ -34,8 +36,10 @@ pub(super) const SETTLE: Duration = Duration::from_secs(2);
 const START: Duration = Duration::from_secs(1);
 /// The least time between two writes to a PodGroup or a queue.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The limit of status writes under way. Binds have their own limit.
-const UNDER_WAY: usize = 8;
+/// The status writes under way: as many for one namespace as there were for all, when all namespaces shared them. Binds have their own limit.
+const SLOTS: Slots = Slots { all: 16, lane: 8, slow_lane: 1, slow: 8 };
+/// The time in which a write usually ends. Then its namespace counts as slow.
+const EXPECTED: Duration = Duration::from_secs(3);
 
 /// The cause of an Event about an invalid queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +68,10 @@ pub struct StatusWriter {
     queue_events: BTreeMap<Arc<str>, QueueNews>,
     /// The time until which changes of a PodGroup are merged, because its members are being created or are starting.
     merging: BTreeMap<GroupKey, Duration>,
-    under_way: usize,
+    /// The writes under way.
+    slots: Lanes<Subject, Duration>,
+    /// The lane of the queues, which have no namespace.
+    cluster: Arc<str>,
 }
 
 impl StatusWriter {
@@ -82,7 +89,8 @@ impl StatusWriter {
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
             merging: BTreeMap::new(),
-            under_way: 0,
+            slots: Lanes::new(SLOTS),
+            cluster: Arc::from(""),
         }
     }
 
@@ -96,12 +104,12 @@ impl StatusWriter {
             }
             None => _ = self.merging.remove(key),
         }
-        self.groups.want(key, now, MERGE);
+        self.groups.want(key, &key.namespace, now, MERGE);
     }
 
     /// Requests a write after a change of the queue's use or of its waiting PodGroups.
     pub fn queue_changed(&mut self, name: &Arc<str>, now: Duration) {
-        self.queues.want(name, now, MERGE);
+        self.queues.want(name, &self.cluster, now, MERGE);
     }
 
     /// Requests a write after a change of the pod, if the pod has a refusal.
@@ -159,22 +167,23 @@ impl StatusWriter {
         [self.groups.remembered(), self.queues.remembered(), self.pods.remembered() + self.throttle.remembered()]
     }
 
-    /// Returns the time of the next write.
+    /// Returns the time of the next write. An object that waits for a slot has no time: the end of a write is an event.
     #[must_use]
-    pub fn next(&self) -> Option<Duration> {
-        if self.under_way >= UNDER_WAY {
+    pub fn next(&self, now: Duration) -> Option<Duration> {
+        if self.slots.is_full() {
             return None;
         }
-        [self.groups.next(), self.queues.next(), self.pods.next(), self.throttle.next()].into_iter().flatten().min()
+        let has_room = |lane: &Arc<str>| self.slots.has_room(std::slice::from_ref(lane), now);
+        [self.groups.next(has_room), self.queues.next(has_room), self.pods.next(has_room), self.throttle.next()].into_iter().flatten().min()
     }
 
-    /// Adds the writes that are due to `commands`: PodGroups first, pods last.
+    /// Adds the writes that are due to `commands`: PodGroups first, pods last. A namespace that does not answer has few slots.
     pub fn due(&mut self, scheduling: &SchedulingState, now: Now, commands: &mut Vec<Command>) {
-        while self.under_way < UNDER_WAY {
+        while !self.slots.is_full() {
             self.hand_out_turns(now.since_start);
-            let Some(command) = self.next_command(scheduling, now) else { return };
-            if let Some(command) = command {
-                self.under_way = self.under_way.saturating_add(1);
+            let Some((lane, command)) = self.next_command(scheduling, now) else { return };
+            if let Some((subject, command)) = command.and_then(|command| Some((subject(&command)?, command))) {
+                self.slots.start(subject, vec![lane], now.since_start.saturating_add(EXPECTED));
                 commands.push(command);
             }
         }
@@ -184,8 +193,8 @@ impl StatusWriter {
     fn hand_out_turns(&mut self, now: Duration) {
         while let Some(subject) = self.throttle.next_turn(now) {
             match subject {
-                Subject::Group(key) => self.groups.want(&key, now, Duration::ZERO),
-                Subject::Pod(uid) => self.pods.queue.want(&uid, now, Duration::ZERO),
+                Subject::Group(key) => self.groups.want_again(&key, now),
+                Subject::Pod(uid) => self.pods.queue.want_again(&uid, now),
                 // A queue's status consists of amounts, so it is not throttled.
                 Subject::Queue(_) | Subject::PodEvent(_) => {}
             }
@@ -193,38 +202,41 @@ impl StatusWriter {
         self.pods.hand_out_turns(now);
     }
 
-    /// Takes the next object that is due. The inner value is `None` if the object needs no write.
-    fn next_command(&mut self, scheduling: &SchedulingState, now: Now) -> Option<Option<Command>> {
-        if let Some(key) = self.groups.take(now.since_start) {
+    /// Takes the next object that is due, with its lane. The command is `None` if the object needs no write.
+    fn next_command(&mut self, scheduling: &SchedulingState, now: Now) -> Option<(Arc<str>, Option<Command>)> {
+        let slots = &self.slots;
+        let has_room = |lane: &Arc<str>| slots.has_room(std::slice::from_ref(lane), now.since_start);
+        if let Some((lane, key)) = self.groups.take(now.since_start, has_room) {
             let command = self.group_command(&key, scheduling, now);
             if command.is_none() {
                 self.groups.nothing(&key);
             }
-            return Some(command);
+            return Some((lane, command));
         }
-        if let Some(name) = self.queues.take(now.since_start) {
+        if let Some((lane, name)) = self.queues.take(now.since_start, has_room) {
             let command = self.queue_command(&name, scheduling, now);
-            if command.is_none() && scheduling.cache().queues().contains_key(&name) {
-                self.queues.nothing(&name);
-            } else if command.is_none() {
+            if command.is_none() {
                 // A user can write any queue name into a PodGroup, so a queue that does not exist is forgotten.
-                self.queues.forget(&name);
+                if !scheduling.cache().queues().contains_key(&name) {
+                    self.queues.forget(&name);
+                }
+                self.queues.nothing(&name);
             }
-            return Some(command);
+            return Some((lane, command));
         }
-        if let Some(uid) = self.pods.queue.take(now.since_start) {
+        if let Some((lane, uid)) = self.pods.queue.take(now.since_start, has_room) {
             let command = self.pods.command(&uid, scheduling, &mut self.throttle, now);
             if command.is_none() {
                 self.pods.queue.nothing(&uid);
             }
-            return Some(command);
+            return Some((lane, command));
         }
-        let uid = self.pods.event_queue.take(now.since_start)?;
+        let (lane, uid) = self.pods.event_queue.take(now.since_start, has_room)?;
         let command = self.pods.event_command(&uid, scheduling, now);
         if command.is_none() {
             self.pods.event_queue.nothing(&uid);
         }
-        Some(command)
+        Some((lane, command))
     }
 
     fn group_command(&mut self, key: &GroupKey, scheduling: &SchedulingState, now: Now) -> Option<Command> {
@@ -232,7 +244,7 @@ impl StatusWriter {
         // The status waits for the binds under way, unless a binding is unanswered. The end of a bind requests a write again.
         let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
         if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {
-            self.groups.want(key, until, Duration::ZERO);
+            self.groups.want(key, &key.namespace, until, Duration::ZERO);
             return None;
         }
         let stands = match self.group_status.get(key) {
@@ -279,7 +291,7 @@ impl StatusWriter {
         };
         if let Some(message) = self.queue_news(name, facts, scheduling) {
             // The queue's status is written next.
-            self.queues.want(name, now.since_start, MERGE);
+            self.queues.want(name, &self.cluster, now.since_start, MERGE);
             return Some(Command::QueueEvent { name: Arc::clone(name), uid: facts.uid.clone(), message, now: now.wall });
         }
         let stands = self.queue_status.get(name).unwrap_or(&facts.status);
@@ -315,7 +327,7 @@ impl StatusWriter {
 
     /// Takes in the outcome of a write.
     pub fn done(&mut self, subject: &Subject, outcome: &WriteOutcome, now: Duration) {
-        self.under_way = self.under_way.saturating_sub(1);
+        self.slots.end(subject, now);
         let failed = matches!(outcome, WriteOutcome::Failed(_));
         match subject {
             Subject::Group(key) => {

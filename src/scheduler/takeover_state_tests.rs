@@ -42,7 +42,7 @@ fn a_view_from_before_the_lease_was_won_decides_nothing() {
         lists(&mut state, vec![waits("a"), waits("b")], 0);
         state.lead(handover, 1, at(0));
         assert_eq!(state.tick(at(0)), [], "{handover:?}");
-        assert_eq!(state.next(), None);
+        assert_eq!(state.next(at(0).since_start), None);
         lists(&mut state, vec![running(waits("a"), "n"), waits("b")], 1);
         let commands = state.tick(at(0));
         assert_eq!((binds(&commands), fenced(&commands)), (0, if handover == Handover::Clean { vec![] } else { vec!["b"] }));

@@ -58,7 +58,8 @@ fn no_decision_is_made_on_nodes_or_queues_that_were_not_heard_of_for_80_s() {
         assert!(trouble.starts_with(&format!("nothing was heard about {name} for 80 s")), "{trouble}");
         assert_eq!((&shown["ageSeconds"][name], &shown["ageSeconds"]["pods"]), (&80.001.into(), &0.0.into()));
         // No timer of a decision wakes the loop meanwhile: it would turn without end.
-        assert!(state.next().is_none_or(|next| next > Duration::from_millis(90_001)), "{:?}", state.next());
+        let next = state.next(Duration::from_millis(90_001));
+        assert!(next.is_none_or(|next| next > Duration::from_millis(90_001)), "{next:?}");
         state.apply(BOOKMARKS[silent](), at(95_000));
         assert_eq!(binds(&state.tick(at(95_000))), 1, "{name}: it goes on by itself");
         assert_eq!(answer(&state, Question::View, Duration::from_secs(95))["decides"], true);

@@ -1,4 +1,4 @@
-//! Rows O9 and B7: a webhook for what the programs write in one namespace accepts connections and never answers. The other namespaces go on.
+//! Rows O9, B7 and B8: a webhook for what the programs write in one namespace accepts connections and never answers. The other namespaces go on.
 
 use std::net::TcpListener;
 
@@ -6,12 +6,12 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::handover::make_classes;
-use super::seen::accounting_matches_api;
+use super::seen::{accounting_matches_api, queue_uses_within};
 use crate::faults::{Fault, Rule, Verb};
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_node, podgroups_in};
 use crate::wait::{Seen, millis, secs, wait_until};
@@ -21,7 +21,7 @@ use crate::world::World;
 /// The namespace without a webhook.
 const OTHER: &str = "other";
 
-/// A webhook for one kind of creation in [`NAMESPACE`].
+/// A webhook for one kind of request in [`NAMESPACE`].
 struct Webhook {
     api: Api<ValidatingWebhookConfiguration>,
     /// The kernel accepts, and no process reads.
@@ -29,8 +29,8 @@ struct Webhook {
 }
 
 impl Webhook {
-    /// Creates the webhook for this resource of an API group and version.
-    async fn create(client: &Client, (group, version): (&str, &str), resource: &str) -> Result<Self> {
+    /// Creates the webhook for this operation on a resource of an API group and version.
+    async fn create(client: &Client, operation: &str, (group, version): (&str, &str), resource: &str) -> Result<Self> {
         let silent = TcpListener::bind("127.0.0.1:0")?;
         silent.set_nonblocking(true)?;
         let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
@@ -39,7 +39,7 @@ impl Webhook {
             "webhooks": [{
                 "name": "hangs.example.com",
                 "clientConfig": {"url": format!("https://{}/", silent.local_addr()?)},
-                "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE"], "resources": [resource]}],
+                "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": [operation], "resources": [resource]}],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
                 "failurePolicy": "Fail",
                 "sideEffects": "None",
@@ -92,7 +92,7 @@ pub(super) async fn for_podgroups(w: &mut World) -> Result<()> {
     // By default a request, and with it the worker, ends after 10 s.
     controller.also("--request-timeout=60s");
     controller.restart().await?;
-    let hook = Webhook::create(&client, ("scheduling.volcano.sh", "v1beta1"), "podgroups").await?;
+    let hook = Webhook::create(&client, "CREATE", ("scheduling.volcano.sh", "v1beta1"), "podgroups").await?;
     let group: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "probe"}, "spec": {"minMember": 1},
     }))?;
@@ -141,7 +141,7 @@ pub(super) async fn for_evictions(w: &mut World) -> Result<()> {
     pod_on(&client, OTHER, "low-free", "low", "free").await?;
     wait_bound(&client, NAMESPACE, "low", BLOCKED_VICTIMS, 20).await?;
     wait_bound(&client, OTHER, "low", 1, 20).await?;
-    let hook = Webhook::create(&client, ("", "v1"), "pods/eviction").await?;
+    let hook = Webhook::create(&client, "CREATE", ("", "v1"), "pods/eviction").await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "low-0"}});
     let parameters = dry_run();
@@ -174,6 +174,72 @@ pub(super) async fn for_evictions(w: &mut World) -> Result<()> {
     hook.delete().await?;
     wait_bound(&client, OTHER, "high", BLOCKED_VICTIMS + 1, 90).await?;
     accounting_matches_api(w).await
+}
+
+/// How many PodGroups of the namespace with the webhook have a new status: more than the scheduler writes at the same time.
+const BLOCKED_GROUPS: usize = 20;
+
+/// B8. A webhook for changes of PodGroups. The statuses of the namespace are not written. The scheduler writes the status of a PodGroup, the condition of a
+/// pod and the status of a queue for another namespace within seconds. When the webhook is removed, the statuses of the namespace are written, too.
+pub(super) async fn for_statuses(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_classes(&client).await?;
+    Owner::namespace(OTHER).make(&client).await?;
+    make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;
+    let scheduler = w.scheduler()?;
+    scheduler.terminate().await?;
+    // By default a request ends after 10 s.
+    scheduler.also("--request-timeout=60s");
+    scheduler.restart().await?;
+    pod_on(&client, NAMESPACE, "probe", "low", "n1").await?;
+    wait_phase_in(&client, NAMESPACE, "probe", "Running", 20).await?;
+    let hook = Webhook::create(&client, "UPDATE", ("scheduling.volcano.sh", "v1beta1"), "podgroups").await?;
+    let (groups, parameters) = (podgroups_in(&client, NAMESPACE), PatchParams { dry_run: true, ..PatchParams::default() });
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"probe": "true"}}}));
+    hook.wait_in_force(|| groups.patch("probe", &parameters, &patch)).await?;
+    for number in 0..BLOCKED_GROUPS {
+        pod_on(&client, NAMESPACE, &format!("blocked-{number}"), "low", "n1").await?;
+    }
+    wait_bound(&client, NAMESPACE, "low", BLOCKED_GROUPS + 1, 20).await?;
+    // Every slot that the namespace can have is in use.
+    tokio::time::sleep(secs(2)).await;
+    for round in 0..4 {
+        let (free, waits) = (format!("free-{round}"), format!("waits-{round}"));
+        pod_on(&client, OTHER, &free, "low", "n1").await?;
+        pod_on(&client, OTHER, &waits, "low", "nowhere").await?;
+        wait_phase_in(&client, OTHER, &free, "Running", 5).await?;
+        wait_until(secs(5), &format!("pod {waits} says why it waits"), || async {
+            let status = Api::<Pod>::namespaced(client.clone(), OTHER).get(&waits).await?.status.unwrap_or_default();
+            let says = status.conditions.iter().flatten().any(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
+            Ok(Seen::when(says, || "it has no condition".to_owned()))
+        })
+        .await?;
+        queue_uses_within(&client, 5, "default", "cpu", &(BLOCKED_GROUPS + 2 + round).to_string()).await?;
+        tokio::time::sleep(secs(1)).await;
+    }
+    for number in 0..BLOCKED_GROUPS {
+        let phase = phase_in(&client, NAMESPACE, &format!("blocked-{number}")).await?;
+        ensure!(phase != "Running", "a status came past the webhook");
+    }
+    hook.delete().await?;
+    for number in 0..BLOCKED_GROUPS {
+        wait_phase_in(&client, NAMESPACE, &format!("blocked-{number}"), "Running", 120).await?;
+    }
+    accounting_matches_api(w).await
+}
+
+async fn phase_in(client: &Client, namespace: &str, group: &str) -> Result<String> {
+    let group = podgroups_in(client, namespace).get(group).await?;
+    Ok(group.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+/// Waits until the status of the PodGroup has this phase.
+async fn wait_phase_in(client: &Client, namespace: &str, group: &str, wanted: &str, seconds: u64) -> Result<()> {
+    wait_until(secs(seconds), &format!("the status of {namespace}/{group} is {wanted}"), || async {
+        let phase = phase_in(client, namespace, group).await?;
+        Ok(Seen::when(phase == wanted, || format!("it is {phase:?}")))
+    })
+    .await
 }
 
 /// Creates a PodGroup of one pod of 1 cpu, with this priority class, for this node.

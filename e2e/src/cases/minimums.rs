@@ -5,6 +5,7 @@ use kube::Client;
 use kube::api::DeleteParams;
 use serde_json::json;
 
+use super::handover::{leader_and_standby, wait_leader};
 use super::ledger::stays_unbound;
 use super::seen::{accounting_matches_api, bound, group_says, phase, pod_says};
 use crate::objects::{make_member, make_node, make_podgroup, make_queue, make_queue_of, podgroups};
@@ -68,16 +69,7 @@ pub(super) async fn surplus_leaves_room(w: &mut World) -> Result<()> {
 /// rival gets the place at once.
 pub(super) async fn lost_member_keeps_its_place(w: &mut World) -> Result<()> {
     let client = w.client();
-    for node in ["n1", "n2", "n3"] {
-        make_node(&client, node, &[("cpu", "1"), ("memory", "16Gi")]).await?;
-    }
-    make_podgroup(&client, "gang", json!({"minMember": 3, "queue": "default"})).await?;
-    members(&client, "gang", 0..3).await?;
-    wait_running(&client, "gang", 3, 20).await?;
-    make_podgroup(&client, "rival", json!({"minMember": 1, "queue": "default"})).await?;
-    members(&client, "rival", 0..1).await?;
-    group_says(&client, "rival", "Insufficient cpu").await?;
-    delete_pod(&client, "gang-0").await?;
+    lose_a_member(&client).await?;
     stays_unbound(w, "rival", 3).await?;
     members(&client, "gang", 3..4).await?;
     wait_running(&client, "gang", 3, 5).await?;
@@ -88,6 +80,49 @@ pub(super) async fn lost_member_keeps_its_place(w: &mut World) -> Result<()> {
     podgroups(&client).patch("gang", &kube::api::PatchParams::default(), &smaller).await?;
     wait_running(&client, "rival", 1, 5).await?;
     accounting_matches_api(w).await
+}
+
+/// How the leader ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    /// With SIGTERM.
+    Stopped,
+    /// With SIGKILL.
+    Killed,
+}
+
+/// Q21-stopped, Q21-killed. The same, and the leader ends before the pod is replaced: the standby keeps the place when it leads.
+pub(super) async fn lost_at_a_handover(w: &mut World, end: End) -> Result<()> {
+    let client = w.client();
+    let mut standby = leader_and_standby(w, &["--admission-timeout=90s"]).await?;
+    lose_a_member(&client).await?;
+    stays_unbound(w, "rival", 1).await?;
+    match end {
+        End::Stopped => w.scheduler()?.terminate().await?,
+        End::Killed => w.scheduler()?.kill().await?,
+    }
+    wait_leader(&client, "two", 20).await?;
+    stays_unbound(w, "rival", 3).await?;
+    members(&client, "gang", 3..4).await?;
+    wait_running(&client, "gang", 3, 10).await?;
+    ensure!(bound(&client, "rival").await? == 0, "the rival has the place");
+    w.scheduler()?.restart().await?;
+    standby.terminate().await?;
+    accounting_matches_api(w).await
+}
+
+/// Fills three nodes of 1 cpu with a gang of three, lets a rival wait, and deletes a pod of the gang.
+async fn lose_a_member(client: &Client) -> Result<()> {
+    for node in ["n1", "n2", "n3"] {
+        make_node(client, node, &[("cpu", "1"), ("memory", "16Gi")]).await?;
+    }
+    make_podgroup(client, "gang", json!({"minMember": 3, "queue": "default"})).await?;
+    members(client, "gang", 0..3).await?;
+    wait_running(client, "gang", 3, 20).await?;
+    make_podgroup(client, "rival", json!({"minMember": 1, "queue": "default"})).await?;
+    members(client, "rival", 0..1).await?;
+    group_says(client, "rival", "Insufficient cpu").await?;
+    delete_pod(client, "gang-0").await
 }
 
 /// Q22. The first PodGroup of a fifo queue needs three members of 2.5 cpu, and two nodes of 4 cpu could never take more than two: others pass. A gang that

@@ -49,6 +49,7 @@ mod rendered;
 mod requests;
 mod resizing;
 mod restored;
+mod retried_binds;
 mod rights;
 mod rollouts;
 mod second_scheduler;
@@ -372,6 +373,8 @@ pub fn table() -> Vec<Case> {
         case!("B5", "another scheduler binds a pod between decision and binding", aimed(), binds::taken_by_another),
         case!("B6", "a webhook for the bindings of one namespace has no backend", usual(), binds::webhook_without_backend),
         case!("B7", "a webhook for the evictions of one namespace hangs", aimed(), hanging_webhooks::for_evictions),
+        case!("B8", "a webhook for the statuses of PodGroups of one namespace hangs", usual(), hanging_webhooks::for_statuses),
+        case!("B9", "bindings without an answer, to nodes that take no pods any more", aimed(), retried_binds::nodes_take_no_pods_any_more),
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
         case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
         case!("K1-slow", "kill -9 between the steps of a PodGroup's deletion", usual(), outages::killed_while_retiring, 20).only_in_soak(),
@@ -417,12 +420,7 @@ pub fn table() -> Vec<Case> {
         )
         .within(secs(600))
         .only_in_soak(),
-        case!(
-            "K10-elected",
-            "the same where the lease is held before the pods are listed",
-            aimed(),
-            starts::queues_at_the_start_of_a_leader
-        ),
+        case!("K10-elected", "the same with a lease before the list of pods", aimed(), starts::queues_at_the_start_of_a_leader),
         case!(
             "K12",
             "full nodes and queues under faults, while one of two replicas is stopped, killed or frozen",
@@ -440,13 +438,7 @@ pub fn table() -> Vec<Case> {
         ),
         case!("K21-queue", "the same with one queue", aimed(), handover::stopped, handover::Room::Queue),
         case!("K21-long", "a scheduler that ends without the outcome of its binding keeps the lease", aimed(), handover::stopped_in_vain),
-        case!(
-            "K22",
-            "a binding of a killed scheduler arrives after the takeover: one node",
-            aimed(),
-            handover::killed,
-            handover::Room::Node
-        ),
+        case!("K22", "a binding of a killed scheduler arrives after the takeover", aimed(), handover::killed, handover::Room::Node),
         case!("K22-queue", "the same with one queue", aimed(), handover::killed, handover::Room::Queue),
         case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen, handover::Room::Node),
         case!("K23-queue", "the same with one queue", aimed(), handover::frozen, handover::Room::Queue),
@@ -486,6 +478,8 @@ pub fn table() -> Vec<Case> {
         case!("Q11", "fifo waits for a PodGroup that can fit", usual(), reclaim::fifo_waits_for_what_can_fit).under_faults_in_soak(),
         case!("Q20", "members beyond the minimum leave room for admitted PodGroups", usual(), minimums::surplus_leaves_room),
         case!("Q21", "the place of a lost member is kept for its gang", usual(), minimums::lost_member_keeps_its_place),
+        case!("Q21-stopped", "the same while the leader ends: SIGTERM", usual(), minimums::lost_at_a_handover, minimums::End::Stopped),
+        case!("Q21-killed", "the same with SIGKILL", usual(), minimums::lost_at_a_handover, minimums::End::Killed),
         case!("Q22", "fifo passes a PodGroup that no node can take", usual(), minimums::fifo_passes_what_no_node_can_take)
             .under_faults_in_soak(),
         case!("Q23", "an admission back-off ends when a member disappears", usual(), minimums::back_off_ends_with_its_reason),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{GroupKey, Uid};
+use crate::cycle::cache::LostMember;
 use crate::resources::Resources;
 
 use super::Nominations;
@@ -16,26 +17,25 @@ use super::Nominations;
 pub(in crate::cycle) struct KeptPlace {
     /// The name of the charge: no pod has this UID.
     pub(in crate::cycle) uid: Uid,
-    /// The node.
-    pub(in crate::cycle) node: Arc<str>,
-    /// What the member requested.
-    pub(in crate::cycle) resources: Resources,
+    /// The member, with its node and what it requested.
+    pub(in crate::cycle) lost: LostMember,
     /// Until when it is kept (monotonic); none before the next cycle.
     until: Option<Duration>,
 }
 
 impl Nominations {
-    /// Adds the place of a lost pod. Returns it, or none if it is kept already.
-    pub(in crate::cycle) fn keep(&mut self, key: &GroupKey, lost: &Uid, node: &Arc<str>, resources: &Resources) -> Option<KeptPlace> {
-        let uid = Uid::from(format!("{} (kept)", lost.as_str()).as_str());
+    /// Adds the place of a lost pod, until then. Returns it, or none if it is kept already.
+    pub(in crate::cycle) fn keep(&mut self, lost: &LostMember, until: Option<Duration>) -> Option<KeptPlace> {
+        let (key, node) = (&lost.facts.group, &lost.node);
+        let uid = Uid::from(format!("{} (kept)", lost.facts.uid.as_str()).as_str());
         let places = self.kept.entry(key.clone()).or_default();
         if places.iter().any(|place| place.uid == uid) {
             return None;
         }
-        let place = KeptPlace { uid, node: Arc::clone(node), resources: resources.clone(), until: None };
+        let place = KeptPlace { uid, lost: lost.clone(), until };
         places.push(place.clone());
         self.kept_on.entry(Arc::clone(node)).or_default().insert(key.clone());
-        self.nodes.entry(Arc::clone(node)).or_default().add(resources);
+        self.nodes.entry(Arc::clone(node)).or_default().add(place.resources());
         Some(place)
     }
 
@@ -48,13 +48,13 @@ impl Nominations {
     pub(in crate::cycle) fn drop_kept(&mut self, key: &GroupKey, mut which: impl FnMut(&KeptPlace) -> bool) -> Vec<KeptPlace> {
         let Some(places) = self.kept.remove(key) else { return Vec::new() };
         let (dropped, left): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| which(place));
-        for place in dropped.iter().filter(|place| left.iter().all(|left| left.node != place.node)) {
-            self.kept_no_longer_on(&place.node, key);
+        for place in dropped.iter().filter(|place| left.iter().all(|left| left.node() != place.node())) {
+            self.kept_no_longer_on(place.node(), key);
         }
         if !left.is_empty() {
             self.kept.insert(key.clone(), left);
         }
-        dropped.iter().for_each(|place| self.uncount(&place.node, &place.resources));
+        dropped.iter().for_each(|place| self.uncount(place.node(), place.resources()));
         dropped
     }
 
@@ -86,6 +86,21 @@ impl Nominations {
 }
 
 impl KeptPlace {
+    /// The node.
+    pub(in crate::cycle) const fn node(&self) -> &Arc<str> {
+        &self.lost.node
+    }
+
+    /// What the member requested.
+    pub(in crate::cycle) fn resources(&self) -> &Resources {
+        &self.lost.facts.request
+    }
+
+    /// Until when it is kept (monotonic); none before the next cycle.
+    pub(in crate::cycle) const fn until(&self) -> Option<Duration> {
+        self.until
+    }
+
     /// Whether its time is over.
     pub(in crate::cycle) fn is_over(&self, now: Duration) -> bool {
         self.until.is_some_and(|until| until <= now)
@@ -95,20 +110,21 @@ impl KeptPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycle::testing::amounts;
+    use crate::cycle::testing::pod;
 
     #[test]
     fn a_node_names_the_podgroups_for_which_places_there_are_kept_until_the_last_one_is_dropped() {
         let mut nominations = Nominations::default();
         let [a, b] = ["a", "b"].map(|name| GroupKey::new("ns", name));
         let [one, other]: [Arc<str>; 2] = ["one".into(), "other".into()];
-        for (key, lost, node) in [(&a, "a-0", &one), (&a, "a-1", &one), (&a, "a-2", &other), (&b, "b-0", &one)] {
-            assert!(nominations.keep(key, &Uid::from(lost), node, &amounts(&[("cpu", 1)])).is_some());
+        for (group, name, node) in [("a", "a-0", &one), ("a", "a-1", &one), ("a", "a-2", &other), ("b", "b-0", &one)] {
+            let facts = Arc::new(pod("ns", name, group, &[("cpu", 1)]));
+            assert!(nominations.keep(&LostMember { facts, node: Arc::clone(node), queue: "q".into() }, None).is_some());
         }
         let on = |nominations: &Nominations, node: &str| nominations.kept_on(node).cloned().collect::<Vec<_>>();
         assert_eq!((on(&nominations, "one"), on(&nominations, "other")), (vec![a.clone(), b.clone()], vec![a.clone()]));
         let drop = |nominations: &mut Nominations, key: &GroupKey, lost: &str| {
-            nominations.drop_kept(key, |place| place.uid.as_str().starts_with(lost)).len()
+            nominations.drop_kept(key, |place| place.lost.facts.name.starts_with(lost)).len()
         };
         assert_eq!((drop(&mut nominations, &a, "a-0"), drop(&mut nominations, &a, "a-2")), (1, 1));
         assert_eq!((on(&nominations, "one"), on(&nominations, "other")), (vec![a.clone(), b.clone()], vec![]));

@@ -24,6 +24,7 @@ pub mod images;
 mod node_table;
 pub mod nodes;
 pub mod nominated_by_others;
+mod placed_again;
 pub mod placer;
 mod preferred_nodes;
 pub mod score;

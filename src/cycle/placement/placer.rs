@@ -301,7 +301,7 @@ impl<'w> Placer<'w> {
     }
 
     /// Returns the node with this name if it takes the pod, or why it refuses the pod.
-    fn fixed_node(&mut self, pod: &PodFacts, name: &str) -> Result<NodeId, Arc<Tally>> {
+    pub(super) fn fixed_node(&mut self, pod: &PodFacts, name: &str) -> Result<NodeId, Arc<Tally>> {
         let verdict = self.verdict_on(pod);
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let Some((id, node)) = snapshot.nodes.id(name).and_then(|id| Some((id, snapshot.node(id)?))) else { return Err(Arc::default()) };

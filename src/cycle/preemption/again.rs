@@ -7,6 +7,8 @@
 //! The names are not trusted. They only choose nodes for an attempt that checks everything that a placement checks. A nomination that was made
 //! again holds its room while a terminating pod could make the difference; where there is room already, it is bound in the same cycle. All
 //! others are given up: the PodGroup is tried as any other, and the status writer removes the names.
+//!
+//! A standby keeps the places of lost members, and does not know which of them are victims. So they are left out here, and kept where they fit afterwards.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -36,9 +38,18 @@ pub(in crate::cycle) fn nominate_again(state: &mut SchedulingState, policy: &Pol
     if !std::mem::take(&mut state.nominations.to_be_read) {
         return Vec::new();
     }
+    let named = with_names(&state.cache);
+    let mut done = Vec::new();
+    if !named.is_empty() {
+        state.without_kept_places(|state| done = nominate_all(state, policy, named, now));
+    }
+    done
+}
+
+fn nominate_all(state: &mut SchedulingState, policy: &Policy, named: BTreeSet<GroupRank>, now: Duration) -> Vec<GroupKey> {
     let leaving: Vec<Uid> = state.cache.leaving.keys().cloned().collect();
     let (mut left, mut done) = (MOST_STEPS, Vec::new());
-    for GroupRank { key, .. } in with_names(&state.cache) {
+    for GroupRank { key, .. } in named {
         let members = state.cache.groups.get(&key).map_or(0, |group| group.waiting.len());
         let Some(rest) = left.checked_sub(leaving.len().saturating_add(members)) else { break };
         left = rest;
@@ -119,7 +130,7 @@ fn members(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Named> {
 
 /// Returns the nodes of all these members, with these pods set aside as if they were gone; or why they do not fit. Nothing has changed then.
 fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members: &[Named], aside: &[Uid]) -> Result<Places, Refusal> {
-    let SchedulingState { cache, nominations, .. } = state;
+    let SchedulingState { cache, .. } = state;
     let group = cache.groups.get(key);
     let queue = group.and_then(|group| group.facts.as_ref()).map(|facts| facts.queue.clone()).unwrap_or_default();
     let reservation = group.and_then(|group| group.admission.reservation.clone());
@@ -127,8 +138,7 @@ fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members:
     let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = cache;
     let state = State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others };
     let mut placer = Placer::new(state, policy.placement, &BTreeSet::new(), u32::MAX);
-    let kept = nominations.kept_for(key).iter().map(|place| &place.uid);
-    aside.iter().chain(kept).for_each(|uid| placer.trial().set_aside(uid));
+    aside.iter().for_each(|uid| placer.trial().set_aside(uid));
     reservation.iter().for_each(|name| placer.trial().release_reservation(name));
     let pods: &ByKey<Uid, Member> = pods;
     let pod = |uid, node| pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node });

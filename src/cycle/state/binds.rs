@@ -1,5 +1,7 @@
 //! Updates the state when pods are assumed, when they are bound, and when a bind fails.
 
+mod again;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -14,6 +14,11 @@ use super::SchedulingState;
 impl SchedulingState {
     /// A member that had a node is gone or has failed.
     pub(super) fn member_lost(&mut self, lost: &LostMember) {
+        self.keep_place(lost, None);
+    }
+
+    /// Keeps the place of the lost member until then, if its gang still needs it.
+    fn keep_place(&mut self, lost: &LostMember, until: Option<Duration>) {
         let (key, uid) = (&lost.facts.group, &lost.facts.uid);
         let Some(group) = self.cache.groups.get(key) else { return };
         let Some(facts) = &group.facts else { return };
@@ -29,9 +34,9 @@ impl SchedulingState {
         if !self.fits_again(lost, in_queue.as_deref()) {
             return;
         }
-        if let Some(place) = self.nominations.keep(key, uid, &lost.node, &lost.facts.request) {
-            self.cache.accounting.keep(&place.uid, &place.node, &place.resources);
-            self.cache.charge_changed(Some(&place.node), None, false);
+        if let Some(place) = self.nominations.keep(lost, until) {
+            self.cache.accounting.keep(&place.uid, place.node(), place.resources());
+            self.cache.charge_changed(Some(place.node()), None, false);
             reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, key);
             reservation::reserve_refused_bind(&mut self.cache, key, &lost.queue, &lost.facts.request);
             self.cache.set_keeps_places(key, true);
@@ -79,11 +84,36 @@ impl SchedulingState {
         self.drop_places(key, |_| true);
     }
 
-    /// Drops all kept places: in a standby no cycle ends their time.
-    pub(super) fn drop_every_place(&mut self) {
-        let keys: Vec<GroupKey> = self.nominations.kept.keys().cloned().collect();
-        keys.iter().for_each(|key| self.drop_all_places(key));
+    /// Makes a change as if no place were kept. Those that still fit afterwards are kept as long as before: what is nominated comes first.
+    pub(in crate::cycle) fn without_kept_places(&mut self, change: impl FnOnce(&mut Self)) {
+        let kept: Vec<KeptPlace> = self.nominations.kept.values().flatten().cloned().collect();
+        for place in &kept {
+            self.end_places(&place.lost.facts.group, |_| true);
+        }
         self.follow();
+        change(self);
+        for place in kept {
+            if !self.nominations.gangs.contains_key(&place.lost.facts.group) {
+                self.keep_place(&place.lost, place.until());
+            }
+        }
+        self.follow();
+    }
+
+    /// Drops the kept places of which the time is over, in a standby. No cycle ends the reservation for them there, so it ends with them.
+    pub(super) fn end_kept_places_in_standby(&mut self, now: Duration, timeout: Duration) {
+        for key in self.nominations.kept_too_long(now, timeout) {
+            self.end_places(&key, |place| place.is_over(now));
+        }
+        self.follow();
+    }
+
+    /// Drops these kept places of the PodGroup, and its reservation with the last of them.
+    fn end_places(&mut self, key: &GroupKey, which: impl FnMut(&KeptPlace) -> bool) {
+        self.drop_places(key, which);
+        if self.nominations.kept_for(key).is_empty() {
+            reservation::renew(&mut self.cache, &mut self.requeue.timers, key);
+        }
     }
 
     /// Drops the kept places of which the time is over.
@@ -97,7 +127,7 @@ impl SchedulingState {
     fn drop_places(&mut self, key: &GroupKey, which: impl FnMut(&KeptPlace) -> bool) {
         for place in self.nominations.drop_kept(key, which) {
             self.cache.accounting.withdraw(&place.uid);
-            self.cache.charge_changed(Some(&place.node), None, true);
+            self.cache.charge_changed(Some(place.node()), None, true);
         }
         if self.nominations.kept_for(key).is_empty() {
             self.cache.set_keeps_places(key, false);

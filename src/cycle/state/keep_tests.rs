@@ -11,7 +11,7 @@ use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::{POLICY, amounts, group, node, pod, queue, running};
 use crate::cycle::tests::{bound, empty_state, gang, message};
-use crate::resources::{Amount, Resources};
+use crate::resources::Amount;
 
 fn at(state: &mut SchedulingState, seconds: u64) -> Plan {
     let plan = run(state, &POLICY, Duration::from_secs(seconds));
@@ -248,12 +248,99 @@ fn a8_in_a_fifo_queue_a_gang_without_a_member_keeps_what_it_has_behind_the_first
     assert_eq!(at(&mut state, 6).binds.iter().map(|bind| &*bind.name).collect::<Vec<_>>(), ["g-3"]);
 }
 
+/// The standby of [`full`]: it sees the same events, and no cycle runs.
+fn standby() -> SchedulingState {
+    let mut state = empty_state();
+    state.apply_queue(queue("q", None, &[("cpu", 3)]));
+    for name in ["n1", "n2", "n3"] {
+        state.apply_node(node(name, &[("cpu", 1)]));
+    }
+    gang(&mut state, "g", 3, "q", 3, &[("cpu", 1)]);
+    gang(&mut state, "rival", 1, "q", 1, &[("cpu", 1)]);
+    for (name, node) in [("g-0", "n1"), ("g-1", "n2"), ("g-2", "n3")] {
+        state.apply_pod(running(pod("ns", name, "g", &[("cpu", 1)]), node));
+    }
+    state
+}
+
+fn stand_by(state: &mut SchedulingState, seconds: u64) {
+    state.stand_by(Duration::from_secs(seconds), POLICY.admission_timeout);
+    assert!(state.cache().accounting().audit().is_clean());
+}
+
+fn reserved(state: &SchedulingState) -> Amount {
+    state.cache().accounting().quota().queue("q").reserved.get("cpu")
+}
+
 #[test]
-fn a8_a_standby_keeps_no_places() {
-    let mut state = full(false);
+fn a8_the_next_leader_keeps_the_place_that_was_lost_while_it_stood_by() {
+    let mut state = standby();
     state.delete_pod(&uid("g-0"));
-    assert!(!state.nominations.kept.is_empty());
-    state.stand_by();
-    assert!(state.nominations.kept.is_empty());
-    assert!(state.cache().accounting().ledger().nodes().any(|node| *node.used == Resources::new() || node.used.is_zero()));
+    stand_by(&mut state, 10);
+    assert_eq!((reserved(&state), state.nominations.kept.len()), (Amount::from_units(1), 1));
+    // It leads.
+    state.read_nominations();
+    assert!(at(&mut state, 20).binds.is_empty(), "the rival waits");
+    state.apply_pod(pod("ns", "g-3", "g", &[("cpu", 1)]));
+    assert_eq!(bound(&at(&mut state, 21)), [("g-3", "n1")]);
+}
+
+#[test]
+fn a8_a_standby_keeps_a_lost_place_for_the_admission_timeout_and_no_longer() {
+    let mut state = standby();
+    state.delete_pod(&uid("g-0"));
+    stand_by(&mut state, 10);
+    stand_by(&mut state, 39);
+    assert_eq!((reserved(&state), state.nominations.kept.len()), (Amount::from_units(1), 1));
+    stand_by(&mut state, 40);
+    assert_eq!(reserved(&state), Amount::ZERO);
+    assert!(state.nominations.kept.is_empty() && state.nominations.nodes.is_empty());
+    assert!(state.cache().accounting().ledger().nodes().any(|node| node.used.is_zero()));
+    assert_eq!(bound(&at(&mut state, 41)), [("rival-0", "n1")]);
+}
+
+/// The standby cannot tell a victim from any other lost member. The nomination of the earlier leader shows it.
+#[test]
+fn a8_the_next_leader_makes_a_nomination_again_before_it_keeps_the_places_of_its_victims() {
+    let mut state = standby();
+    state.delete_pod(&uid("rival-0"));
+    state.apply_group(group("ns", "high", 3, "q"));
+    for (name, node) in [("high-0", "n1"), ("high-1", "n2"), ("high-2", "n3")] {
+        let facts = PodFacts { priority: 9, nominated_node: Some(node.into()), ..pod("ns", name, "high", &[("cpu", 1)]) };
+        state.apply_pod(facts);
+    }
+    for name in ["g-1", "g-2"] {
+        let facts = PodFacts::clone(&state.cache().pods()[&uid(name)].facts);
+        state.apply_pod(PodFacts { deleting: true, ..facts });
+    }
+    stand_by(&mut state, 1);
+    state.delete_pod(&uid("g-0"));
+    stand_by(&mut state, 2);
+    state.read_nominations();
+    let plan = at(&mut state, 3);
+    assert_eq!(plan.nominated_again, [GroupKey::new("ns", "high")], "{}", message(&state, "high"));
+    assert!(plan.binds.is_empty() && plan.evictions.is_empty() && state.nominations.kept.is_empty());
+    ["g-1", "g-2"].into_iter().for_each(|name| state.delete_pod(&uid(name)));
+    assert_eq!(at(&mut state, 4).binds.len(), 3, "{}", message(&state, "high"));
+}
+
+/// A nomination elsewhere ends no kept place, and does not make its time longer.
+#[test]
+fn a8_the_next_leader_keeps_a_lost_place_beside_a_nomination_for_the_rest_of_its_time() {
+    let mut state = standby();
+    state.apply_queue(queue("q", None, &[]));
+    state.apply_node(node("n4", &[("cpu", 1)]));
+    state.delete_pod(&uid("g-0"));
+    stand_by(&mut state, 10);
+    state.apply_group(group("ns", "high", 1, "q"));
+    state.apply_pod(PodFacts { priority: 9, nominated_node: Some("n4".into()), ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    state.read_nominations();
+    assert_eq!(bound(&at(&mut state, 20)), [("high-0", "n4")]);
+    assert!(at(&mut state, 39).binds.is_empty());
+    let binds = [at(&mut state, 40), at(&mut state, 50)].iter().flat_map(bound_nodes).collect::<Vec<_>>();
+    assert_eq!(binds, ["n1"], "{}", message(&state, "rival"));
+}
+
+fn bound_nodes(plan: &Plan) -> Vec<String> {
+    plan.binds.iter().map(|bind| bind.node.to_string()).collect()
 }

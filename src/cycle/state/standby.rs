@@ -1,7 +1,11 @@
-//! Bounds the memory of a standby replica, where no cycle runs.
+//! Keeps a standby replica ready, where no cycle runs, and bounds its memory.
+//!
+//! It keeps the places of lost members as the leader does, from the same events: at a takeover they are known, and the members are not there to be read any more.
 //!
 //! Work for a cycle is collected, so that the first cycle after a takeover does all of it. A standby lives for months, and every pod and
 //! every generated PodGroup has a name of its own. So the collected work keeps only objects that still exist.
+
+use std::time::Duration;
 
 use super::SchedulingState;
 
@@ -9,9 +13,10 @@ use super::SchedulingState;
 const COLLECTED: usize = 1024;
 
 impl SchedulingState {
-    /// Keeps the collected work small while another replica is the leader and no cycle runs here.
-    pub fn stand_by(&mut self) {
-        self.drop_every_place();
+    /// Ends what has had its time, and keeps the collected work small, while another replica is the leader and no cycle runs here. `now` is of the monotonic
+    /// clock; `timeout` is the admission timeout.
+    pub fn stand_by(&mut self, now: Duration, timeout: Duration) {
+        self.end_kept_places_in_standby(now, timeout);
         let groups = &self.cache.groups;
         let most = groups.len().saturating_mul(2).saturating_add(COLLECTED);
         self.requeue.stand_by(most, |key| groups.contains_key(key));
@@ -70,7 +75,7 @@ mod tests {
             state.delete_pod(&uid);
             state.delete_group(&GroupKey::new("ns", &name));
             state.delete_queue(&name);
-            state.stand_by();
+            state.stand_by(Duration::ZERO, Duration::from_secs(30));
         }
         let limit = COLLECTED + 10;
         let names = state.requeue.names();

@@ -14,6 +14,10 @@
 //! A binding with an unknown outcome (no answer, 5xx) is sent again **to the same node** until the outcome is known.
 //! So a first request that takes effect late never uses capacity that was given to another pod.
 //!
+//! Before each further request the owner of the state is asked whether the decision still holds: the node may be cordoned, or full, by now. So it is before
+//! the first request of a binding that has waited in a lane. If the decision does not hold, nothing is sent. The pod is read until no request that was sent
+//! can take effect, and then its PodGroup is tried again. The pod stays charged on the node until then.
+//!
 //! The binding is abandoned only after a read of the pod, and only in these cases:
 //!
 //! * All requests were answered with a temporary refusal (a webhook that is down, flow control).
@@ -26,6 +30,7 @@ use std::time::Duration;
 
 use kube::api::{Api, PostParams};
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use crate::api::pod_facts::resource_version;
 use crate::api::{Pod, PodGroup};
@@ -36,8 +41,10 @@ use crate::runtime::clock;
 
 use super::super::command;
 use super::super::event::Report;
-use super::bind_outcome::{BindAnswer, NextStep, Place, Requests, after_answer, after_conflict, is_newer, without_lease};
-use super::bind_queue::BindAttempt;
+use super::bind_outcome::{
+    BindAnswer, NO_LONGER_FITS, NextStep, Place, Requests, after_answer, after_conflict, after_withdrawal, is_newer, without_lease,
+};
+use super::bind_queue::{Attempt, BindAttempt};
 use super::{Destination, Done};
 
 /// The back-off between two requests.
@@ -65,26 +72,32 @@ impl Destination {
         if !self.leadership.is_leading() {
             return not_leading(attempt);
         }
-        if let Some((since, reason)) = attempt.since
-            && clock::monotonic().saturating_duration_since(since) >= RETRY_ONLY
-        {
-            // Computed before the read: a read that begins earlier than this is not final.
-            let closes = attempt.open.map(|at| (at + LATEST).saturating_duration_since(clock::monotonic()));
-            match self.read_pod(&pods, bind).await {
-                Some(Place::Waits { version }) => attempt.adopt(version),
-                Some(place) => return known(bind, place),
-                None => {
-                    (attempt.failures, attempt.alone) = (attempt.failures.saturating_add(1), 0);
-                    let rest = BACKOFF.delay(attempt.failures);
-                    return Done::Open(Box::new(attempt), rest);
+        let refused = match attempt.since {
+            Some((since, reason)) if clock::monotonic().saturating_duration_since(since) >= RETRY_ONLY => {
+                // Computed before the read: a read that begins earlier than this is not final.
+                let closes = attempt.open.map(|at| (at + LATEST).saturating_duration_since(clock::monotonic()));
+                match self.read_pod(&pods, bind).await {
+                    Some(Place::Waits { version }) => attempt.adopt(version),
+                    Some(place) => return known(bind, place),
+                    None => {
+                        (attempt.failures, attempt.alone) = (attempt.failures.saturating_add(1), 0);
+                        let rest = BACKOFF.delay(attempt.failures);
+                        return Done::Open(Box::new(attempt), rest);
+                    }
                 }
+                // Asked after the read: a version that is sent was known while this process led.
+                if !self.leadership.is_leading() {
+                    return not_leading(attempt);
+                }
+                Some((reason, attempt.open.and(closes).unwrap_or_default()))
             }
-            // Asked after the read: a version that is sent was known while this process led.
-            if !self.leadership.is_leading() {
-                return not_leading(attempt);
-            }
+            Some(_) | None => None,
+        };
+        if attempt.has_waited() && !self.still_holds(&attempt.bind).await {
+            return self.withdraw(&pods, attempt).await;
+        }
+        if let Some((reason, closes)) = refused {
             let bind = &attempt.bind;
-            let closes = attempt.open.and(closes).unwrap_or_default();
             // The binding is sent once more before it is abandoned, because the cause may be over.
             if attempt.alone > 0 && closes.is_zero() {
                 tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, reason, "the binding was refused in every attempt");
@@ -96,6 +109,34 @@ impl Destination {
             attempt.alone = attempt.alone.saturating_add(1);
         }
         self.send(&pods, attempt).await
+    }
+
+    /// Returns whether the owner of the state would decide the same now.
+    async fn still_holds(&self, bind: &Bind) -> bool {
+        let (reply, answer) = oneshot::channel();
+        let is_asked = self.questions.send(Report::SendAgain(Box::new(bind.clone()), reply)).await.is_ok();
+        // Without an owner, nothing is decided any more.
+        is_asked && answer.await.unwrap_or(false)
+    }
+
+    /// Ends a binding whose decision does not hold any more, if no request of it can take effect; otherwise the pod is read again later.
+    async fn withdraw(&self, pods: &Api<Pod>, mut attempt: BindAttempt) -> Done {
+        let uid = attempt.bind.uid.clone();
+        if attempt.failures == 0 {
+            return Done::Known(Report::NotBound(uid, NO_LONGER_FITS));
+        }
+        // Computed before the read: a read that begins earlier than this is not final.
+        let unanswered = attempt.open.is_some_and(|at| clock::monotonic() < at + LATEST);
+        let place = self.read_pod(pods, &attempt.bind).await;
+        match after_withdrawal(place, Requests { unanswered, ..attempt.requests() }) {
+            NextStep::Bound => Done::Known(Report::Bound(uid)),
+            NextStep::NotBound(reason) => Done::Known(Report::NotBound(uid, reason)),
+            NextStep::Read | NextStep::Send { .. } | NextStep::BackOff => {
+                attempt.failures = attempt.failures.saturating_add(1);
+                let rest = BACKOFF.delay(attempt.failures);
+                Done::Open(Box::new(attempt), rest)
+            }
+        }
     }
 
     async fn send(&self, pods: &Api<Pod>, mut attempt: BindAttempt) -> Done {
@@ -115,7 +156,13 @@ impl Destination {
             let (bind, report) = (&attempt.bind, |reason| Done::Known(Report::NotBound(attempt.bind.uid.clone(), reason)));
             match (next, answer) {
                 (NextStep::Bound, _) => return Done::Known(Report::Bound(bind.uid.clone())),
-                (NextStep::Send { version }, _) => attempt.adopt(version),
+                (NextStep::Send { version }, _) => {
+                    attempt.adopt(version);
+                    // No earlier request can take effect on this version.
+                    if !self.still_holds(&attempt.bind).await {
+                        return Done::Known(Report::NotBound(attempt.bind.uid, NO_LONGER_FITS));
+                    }
+                }
                 (NextStep::NotBound(reason), answer) => {
                     if let Err(error) = answer {
                         tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was refused");
@@ -206,6 +253,11 @@ fn known(bind: &Bind, place: Place) -> Done {
 }
 
 impl BindAttempt {
+    /// Whether its decision may be old: a request was sent before, or the binding has waited in a lane.
+    fn has_waited(&self) -> bool {
+        self.failures > 0 || self.is_from_lane()
+    }
+
     fn requests(&self) -> Requests {
         Requests { version: self.bind.resource_version, unanswered: self.open.is_some(), conflicts: self.conflicts }
     }

@@ -29,6 +29,8 @@ struct Server {
     others: u32,
     /// How many bindings are still lost on their way: 503, and nothing is done.
     lost: u32,
+    /// Whether the decision does not hold any more.
+    holds_no_more: bool,
     bindings: u32,
     reads: u32,
 }
@@ -79,11 +81,14 @@ async fn outcome(server: &Arc<Mutex<Server>>) -> (&'static str, u64) {
     let mut to = Dispatcher::new(Client::new(app, "ns"), caller, Leadership::always(), 1);
     let began = clock::monotonic();
     to.send(vec![Command::Bind(bind_queue::tests::bind("ns", "p"))]);
-    let outcome = match tokio::time::timeout(Duration::from_secs(3600), to.next()).await.expect("it is stuck") {
-        Report::Bound(_) => "bound",
-        Report::NotBound(_, reason) => reason,
-        report @ (Report::Unanswered(..) | Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => {
-            panic!("{report:?}")
+    let outcome = loop {
+        match tokio::time::timeout(Duration::from_secs(3600), to.next()).await.expect("it is stuck") {
+            Report::Bound(_) => break "bound",
+            Report::NotBound(_, reason) => break reason,
+            Report::SendAgain(_, reply) => reply.send(!server.lock().unwrap().holds_no_more).unwrap(),
+            report @ (Report::Unanswered(..) | Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => {
+                panic!("{report:?}")
+            }
         }
     };
     (outcome, clock::monotonic().saturating_duration_since(began).as_secs())
@@ -127,4 +132,13 @@ async fn a_request_without_an_answer_is_void_once_the_pod_has_another_version() 
     let (found, took) = outcome(&server).await;
     // Without the version, a request may take effect for 90 s.
     assert_eq!((found, took), ("conflict", 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_409_a_binding_is_not_sent_again_when_its_decision_does_not_hold_any_more() {
+    let server = server(40);
+    server.lock().unwrap().holds_no_more = true;
+    assert_eq!(outcome(&server).await, ("no_longer_fits", 0));
+    let server = server.lock().unwrap();
+    assert_eq!((server.bindings, server.reads), (1, 1));
 }

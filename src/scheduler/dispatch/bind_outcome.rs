@@ -9,6 +9,9 @@
 /// How many answers 409 one binding may get. Then its PodGroup backs off.
 pub const CONFLICTS: u32 = 5;
 
+/// The reason of a binding that was not sent again: its node or its queue would not take the pod now, or its PodGroup has changed.
+pub const NO_LONGER_FITS: &str = "no_longer_fits";
+
 /// The meaning of an answer to a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BindAnswer {
@@ -99,6 +102,20 @@ pub fn after_conflict(place: Option<Place>, requests: Requests, leads: bool) -> 
     }
 }
 
+/// Returns what follows from the read of the pod of a binding that is not sent again, because its decision does not hold any more; `place` is none where the
+/// read failed. `unanswered` is asked before the read begins.
+#[must_use]
+pub const fn after_withdrawal(place: Option<Place>, requests: Requests) -> NextStep {
+    match place {
+        None => NextStep::BackOff,
+        Some(Place::Bound) => NextStep::Bound,
+        Some(Place::Gone) => NextStep::NotBound("not_found"),
+        Some(Place::Elsewhere | Place::Ending) => NextStep::NotBound("conflict"),
+        Some(Place::Waits { version }) if requests.unanswered && !is_newer(version, requests) => NextStep::BackOff,
+        Some(Place::Waits { .. }) => NextStep::NotBound(NO_LONGER_FITS),
+    }
+}
+
 /// Returns what follows where a process does not lead and sends nothing. It may lead again: a renewal can be answered late. So a binding with a request that may
 /// still take effect stays.
 #[must_use]
@@ -157,6 +174,25 @@ mod tests {
         assert_eq!(after_conflict(waits, SENT, false), NextStep::NotBound("not_leading"));
         // The older request without an answer is void.
         assert_eq!(after_conflict(waits, Requests { unanswered: true, ..SENT }, true), NextStep::Send { version: 9 });
+    }
+
+    #[test]
+    fn a_binding_that_is_not_sent_again_ends_when_no_request_can_take_effect() {
+        let open = Requests { unanswered: true, ..SENT };
+        for (place, requests, next) in [
+            (None, SENT, NextStep::BackOff),
+            (Some(Place::Bound), SENT, NextStep::Bound),
+            (Some(Place::Bound), open, NextStep::Bound),
+            (Some(Place::Gone), open, NextStep::NotBound("not_found")),
+            (Some(Place::Elsewhere), open, NextStep::NotBound("conflict")),
+            (Some(Place::Ending), open, NextStep::NotBound("conflict")),
+            (Some(Place::Waits { version: 7 }), SENT, NextStep::NotBound(NO_LONGER_FITS)),
+            (Some(Place::Waits { version: 7 }), open, NextStep::BackOff),
+            (Some(Place::Waits { version: 0 }), open, NextStep::BackOff),
+            (Some(Place::Waits { version: 8 }), open, NextStep::NotBound(NO_LONGER_FITS)),
+        ] {
+            assert_eq!(after_withdrawal(place, requests), next, "{place:?} {requests:?}");
+        }
     }
 
     #[test]

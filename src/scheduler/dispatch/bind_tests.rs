@@ -91,14 +91,25 @@ fn bind(namespace: &str, name: &str) -> Command {
     Command::Bind(bind_queue::tests::bind(namespace, name))
 }
 
-/// Returns the pod and the outcome of the next report.
+/// Returns the pod and the outcome of the next report. Every decision holds.
 async fn next(dispatcher: &mut Dispatcher) -> (Uid, &'static str) {
-    let report = tokio::time::timeout(Duration::from_secs(3600), dispatcher.next()).await.expect("it is stuck");
+    next_while(dispatcher, |_| true).await
+}
+
+/// Returns the pod and the outcome of the next report. A decision holds as `holds` says.
+async fn next_while(dispatcher: &mut Dispatcher, holds: impl Fn(&Bind) -> bool) -> (Uid, &'static str) {
+    let report = loop {
+        let report = tokio::time::timeout(Duration::from_secs(3600), dispatcher.next()).await.expect("it is stuck");
+        let Report::SendAgain(bind, reply) = report else { break report };
+        reply.send(holds(&bind)).unwrap();
+    };
     match report {
         Report::Bound(uid) => (uid, "bound"),
         Report::NotBound(uid, reason) => (uid, reason),
         Report::Unanswered(uid, _) => (uid, "unanswered"),
-        report @ (Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => panic!("{report:?}"),
+        report @ (Report::SendAgain(..) | Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => {
+            panic!("{report:?}")
+        }
     }
 }
 
@@ -218,4 +229,53 @@ async fn without_the_lease_a_binding_whose_request_may_take_effect_keeps_its_roo
     tokio::time::advance(RETRY_ONLY).await;
     assert!(matches!(to.bind(attempt).await, Done::Open(..)));
     assert_eq!(log.lock().unwrap().len(), 0, "it sends nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_is_not_sent_again_when_its_decision_does_not_hold_any_more() {
+    let (mut to, log) = dispatcher(1, |_, _, count| if count == 0 { Answer::Unavailable } else { Answer::Yes });
+    let began = clock::monotonic();
+    to.send(vec![bind("ns", "p")]);
+    let mut reports = Vec::new();
+    while reports.last().is_none_or(|(_, what)| *what == "unanswered") {
+        reports.push(next_while(&mut to, |_| false).await);
+    }
+    assert_eq!(reports, [("ns/p".into(), "unanswered"), ("ns/p".into(), NO_LONGER_FITS)]);
+    // The request may take effect until then.
+    assert!((LATEST.as_secs()..LATEST.as_secs() + 10).contains(&since(began)), "{}", since(began));
+    let log = log.lock().unwrap();
+    assert_eq!(log.iter().filter(|(line, _)| line == "bind ns/p").count(), 1, "{log:?}");
+    assert_eq!(log.last().unwrap().0, "get ns/p");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_whose_decision_holds_again_is_sent() {
+    let (mut to, log) = dispatcher(1, |_, _, count| if count == 0 { Answer::Unavailable } else { Answer::Yes });
+    let began = clock::monotonic();
+    to.send(vec![bind("ns", "p")]);
+    let holds = |_: &Bind| since(began) >= 10;
+    assert_eq!(next_while(&mut to, holds).await, ("ns/p".into(), "bound"));
+    assert_eq!(log.lock().unwrap().iter().filter(|(line, _)| line == "bind ns/p").count(), 2);
+    assert!((10..16).contains(&since(began)), "{}", since(began));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_was_refused_for_the_moment_or_waited_in_a_lane_ends_at_once_when_its_decision_does_not_hold() {
+    let (mut to, log) = dispatcher(1, |_, _, _| Answer::Webhook);
+    let began = clock::monotonic();
+    to.send((0..3).map(|name| bind("ns", &name.to_string())).collect());
+    for _ in 0..3 {
+        assert_eq!(next_while(&mut to, |_| false).await.1, NO_LONGER_FITS);
+    }
+    assert!(since(began) < 2, "{}", since(began));
+    assert_eq!(log.lock().unwrap().iter().filter(|(line, _)| line.starts_with("bind")).count(), 1, "two were never sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_does_not_hold_gives_no_slot_to_others_for_longer_than_a_read() {
+    let (mut to, _log) = dispatcher(1, |namespace, _, _| if namespace == "old" { Answer::Unavailable } else { Answer::Yes });
+    let began = clock::monotonic();
+    to.send(vec![bind("old", "p"), bind("new", "p")]);
+    assert_eq!(next_while(&mut to, |_| false).await, ("new/p".into(), "bound"));
+    assert_eq!(since(began), 0);
 }

@@ -34,7 +34,8 @@ use crate::runtime::clock;
 
 use super::super::command;
 use super::super::event::{EvictionProgress, Report};
-use super::{Destination, created, patched};
+use super::Destination;
+use super::write::{created, patched};
 
 /// The back-off after a request without an answer.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));

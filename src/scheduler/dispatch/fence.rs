@@ -25,7 +25,8 @@ use super::super::event::{Fenced, Report};
 use super::super::takeover::FenceAnswer;
 use super::bind::LATEST;
 use super::bind_queue::Attempt;
-use super::{Destination, Done, patched};
+use super::write::patched;
+use super::{Destination, Done};
 
 /// The back-off between two requests.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));

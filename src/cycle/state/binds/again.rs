@@ -1,0 +1,64 @@
+//! Would a cycle decide on a binding again? It is asked before the binding is sent another time, because its node may be cordoned, or full, by now.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::api::{GroupFacts, PodFacts};
+use crate::cycle::admission::admit;
+use crate::cycle::cache::{Cache, State};
+use crate::cycle::placement::Strategy;
+use crate::cycle::placement::placer::{Placer, Pod, State as PlacerState};
+use crate::cycle::plan::Bind;
+
+use super::super::SchedulingState;
+
+impl SchedulingState {
+    /// Whether the pod would be placed on its node again: by its own facts, its PodGroup, its queue, and the node with all other pods on it. What is nominated
+    /// for gangs was decided later and counts on this pod, so it is left out.
+    pub fn would_bind_again(&mut self, bind: &Bind) -> bool {
+        let Some((pod, group)) = self.assumed(bind) else { return false };
+        let has_minimum = bind.minimum.is_none_or(|minimum| minimum == group.min_member);
+        if *group.queue != *bind.queue
+            || !has_minimum
+            || group.is_over()
+            || group.deleting
+            || admit::unusable(&self.cache, &group).is_some()
+        {
+            return false;
+        }
+        let Self { cache, nominations, .. } = self;
+        let nominated = nominations.gangs.values().flat_map(|nomination| &nomination.places).map(|place| &place.uid);
+        let kept = nominations.kept_for(&bind.group).iter().map(|place| &place.uid);
+        let reservation = cache.groups.get(&bind.group).and_then(|group| group.admission.reservation.clone());
+        let (preemptable, barred) = (cache.may_borrow(&bind.group), cache.barred_groups(&bind.queue));
+        let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, .. } = cache;
+        let state = PlacerState { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others };
+        // The node is given, so no preference is needed.
+        let mut placer = Placer::new(state, Strategy::default(), &BTreeSet::new(), u32::MAX);
+        nominated.chain(kept).for_each(|uid| placer.trial().set_aside(uid));
+        reservation.iter().for_each(|name| placer.trial().release_reservation(name));
+        placer.places_again(&bind.queue, Pod { facts: &pod, class: None, node: None }, &bind.node, preemptable)
+    }
+
+    /// Returns the pod of the binding and its PodGroup; none where the pod is not assumed on this node any more, cannot be bound, or has no PodGroup.
+    fn assumed(&self, bind: &Bind) -> Option<(Arc<PodFacts>, Arc<GroupFacts>)> {
+        let member = self.cache.pods.get(&bind.uid)?;
+        let facts = &member.facts;
+        let is_there = member.assumed.as_ref().is_some_and(|assumed| assumed.node == bind.node && assumed.queue == bind.queue);
+        if !is_there
+            || facts.node.is_some()
+            || facts.gated
+            || facts.group != bind.group
+            || member.state() != State::Placed
+            || member.blocked().is_some()
+        {
+            return None;
+        }
+        let group = self.cache.groups.get(&bind.group)?.facts.clone()?;
+        Some((Arc::clone(facts), group))
+    }
+}
+
+#[cfg(test)]
+#[path = "again_tests.rs"]
+mod tests;
