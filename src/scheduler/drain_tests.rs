@@ -16,7 +16,7 @@ use super::event::{Change, Event};
 use super::metrics::Metrics;
 use super::own;
 use super::state::State;
-use super::testing::{listed, no_volumes};
+use super::testing::{listed, nothing_else};
 use crate::cycle::testing::{POLICY, group, node, pod, queue};
 use crate::runtime::call::Caller;
 use crate::runtime::clock;
@@ -81,7 +81,7 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
     let dispatcher = Dispatcher::new(client, caller.while_leading(leadership.clone()), leadership.clone(), 1);
     let (events, receiver) = mpsc::channel(16);
     let relist = Relist::new();
-    running.spawn(own(state, dispatcher, leadership, receiver, relist.clone(), Watchdog::new(), stop_work));
+    running.spawn(own(state, dispatcher, leadership, (receiver, clock::through_suspension()), relist.clone(), Watchdog::new(), stop_work));
     // The lists that are requested when the lease is won.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(relist.generation(), 1);
@@ -89,13 +89,10 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
         Event::Nodes(listed(vec![node("n", &[("cpu", 4)])], 1)),
         Event::Groups(listed(["a", "b"].map(|name| group("ns", name, 1, "default")).into(), 1)),
         Event::Queues(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], 1)),
-        Event::PriorityClasses(listed(Vec::new(), 0)),
-        Event::Budgets(listed(Vec::new(), 0)),
-        Event::Namespaces(listed(Vec::new(), 0)),
         Event::Pods(listed(Vec::new(), 1)),
     ]
     .into_iter()
-    .chain(no_volumes())
+    .chain(nothing_else(1))
     .filter(|_| lists)
     {
         events.send(event).await.unwrap();
