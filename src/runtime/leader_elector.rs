@@ -45,6 +45,8 @@ pub struct Elector {
     newest: u64,
     /// When the last request about the lease was sent that was answered.
     asked: Option<Instant>,
+    /// Since when each read has shown that the lease does not exist.
+    absent: Option<Instant>,
     /// Where it is reported that the cluster went back, and which version it had not passed when.
     relist: Relist,
 }
@@ -73,6 +75,7 @@ impl Elector {
             release,
             newest: 0,
             asked: None,
+            absent: None,
             relist: Relist::new(),
         }
     }
@@ -155,6 +158,10 @@ impl Elector {
                 return Err(self.lost(format!("{holder} holds it")));
             }
             Ok(Step::Wait { holder }) => self.note(format!("another process holds the lease: {holder}; waiting")),
+            Ok(Step::WaitForHolder { .. }) => self.note(format!(
+                "the lease does not exist; if a process held it, that process creates it again; waiting for {:?}",
+                self.config.lease_duration
+            )),
             Ok(_) => {}
             Err(error) => self.note(format!("cannot acquire the lease: {error}")),
         }
@@ -180,7 +187,7 @@ impl Elector {
         let lease = self.config.lease_duration;
         let step = decide(self.seen.as_ref(), presence, &self.config.identity, lease, began);
         let comes = handover(self.seen.as_ref(), &step);
-        if matches!(step, Step::Wait { .. }) {
+        if matches!(step, Step::Wait { .. } | Step::WaitForHolder { .. }) {
             // It changes only on the server: read it again next time.
             (self.known, self.unanswered) = (None, false);
             return Ok(step);
@@ -188,7 +195,7 @@ impl Elector {
         // Also the end of this process may cut it off.
         self.unanswered = true;
         let written = match &step {
-            Step::Wait { .. } => return Ok(step),
+            Step::Wait { .. } | Step::WaitForHolder { .. } => return Ok(step),
             Step::Create => {
                 let fresh = self.lease_with(None, 0);
                 let post = PostParams::default();
@@ -236,7 +243,7 @@ impl Elector {
                 self.remember(lease);
                 Ok(Presence::Present)
             }
-            Err(CallError::NotFound(_)) => Ok(Presence::Absent),
+            Err(CallError::NotFound(_)) => Ok(Presence::Absent { since: *self.absent.get_or_insert_with(clock::through_suspension) }),
             Err(error) => Err(error),
         }
     }
@@ -277,6 +284,7 @@ impl Elector {
             transitions: spec.lease_transitions.unwrap_or(0),
             drained: self.is_drained(&lease, spec.lease_transitions.unwrap_or(0)),
         };
+        self.absent = None;
         self.seen = Some(observe(self.seen.take(), record, clock::through_suspension()));
         self.known = Some(lease);
     }

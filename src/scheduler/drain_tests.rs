@@ -58,7 +58,9 @@ async fn serve(server: Server, request: Request) -> Response {
 /// Stops a leader with two pods to bind and one slot for bindings, of which each takes this long. `lists`: whether its lists were complete before. Returns
 /// how long the end took, the number of bindings that were sent, and the holder and the mark in the Lease.
 async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String>) {
-    let server = Server { lease: Arc::default(), bindings: Arc::default(), hold };
+    // The chart creates the Lease, without a holder.
+    let lease = json!({ "metadata": { "name": "p", "namespace": "ns", "resourceVersion": "1" } });
+    let server = Server { lease: Arc::new(Mutex::new(Some(lease))), bindings: Arc::default(), hold };
     let app = {
         let server = server.clone();
         axum::Router::new().fallback(move |request: Request| serve(server.clone(), request))
@@ -115,8 +117,8 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_ends_waits_for_what_is_under_way_and_sends_nothing_more() {
-    assert_eq!(stop(Duration::from_secs(5), true).await, (4, 1, String::new(), Some("0".to_owned())));
-    assert_eq!(stop(Duration::from_millis(10), true).await, (0, 2, String::new(), Some("0".to_owned())), "nothing is under way");
+    assert_eq!(stop(Duration::from_secs(5), true).await, (4, 1, String::new(), Some("1".to_owned())));
+    assert_eq!(stop(Duration::from_millis(10), true).await, (0, 2, String::new(), Some("1".to_owned())), "nothing is under way");
 }
 
 #[tokio::test(start_paused = true)]

@@ -141,20 +141,20 @@ pub(crate) fn releases_drained(complete: bool, unknown: usize) -> Option<bool> {
     }
 }
 
-/// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged for its whole duration.
-///
-/// A process that has started since the Lease was deleted has seen it too: see "What is not shown" in `docs/design/model.md`.
+/// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged, or absent, for its whole duration. A
+/// process that has started since the Lease was deleted has not seen it.
 pub(crate) fn win(lease: Lease, id: u8, run_out: bool) -> Option<Handover> {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let name = |id: u8| if id == 0 { String::new() } else { format!("process-{id}") };
     let record = Record { holder: name(lease.holder), duration_seconds: Some(15), drained: lease.drained, ..Record::default() };
-    let seen = (lease.exists || lease.holder != 0).then(|| Observed { record, since: *START });
-    let presence = if lease.exists { Presence::Present } else { Presence::Absent };
+    let known = (lease.exists || lease.holder != 0).then(|| Observed { record, since: *START });
+    let presence = if lease.exists { Presence::Present } else { Presence::Absent { since: *START } };
     let now = if run_out { *START + LEASE } else { *START };
-    match decide(seen.as_ref(), presence, &name(id), LEASE, now) {
-        Step::Wait { .. } => None,
-        step => Some(handover(seen.as_ref(), &step)),
-    }
+    let win = |seen: Option<&Observed>| match decide(seen, presence, &name(id), LEASE, now) {
+        Step::Wait { .. } | Step::WaitForHolder { .. } => None,
+        step => Some(handover(seen, &step)),
+    };
+    win(known.as_ref()).or_else(|| if lease.exists { None } else { win(None) })
 }
 
 /// The preconditions that the real requests carry.
