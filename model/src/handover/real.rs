@@ -15,7 +15,7 @@ use podgroup::scheduler::dispatch::bind_outcome::{
 use podgroup::scheduler::takeover::{FenceAnswer, Kind, Release, Stage, Takeover, may_release};
 use tokio::time::Instant;
 
-use super::values::{Attempt, Back, KINDS, Lease, PODS, Place};
+use super::values::{Attempt, Back, Lease, PODS, Place};
 
 /// The number of the request for lists that a process makes when it wins the lease. It wins once.
 const GENERATION: u64 = 1;
@@ -109,7 +109,7 @@ fn happen(takeover: &mut Takeover, event: Event) {
         Event::Won(handover) => takeover.won(handover, GENERATION),
         Event::Listed { kind, fresh } => {
             for kind in kinds(kind) {
-                takeover.listed(*kind, if fresh { GENERATION } else { GENERATION - 1 });
+                takeover.listed(kind, if fresh { GENERATION } else { GENERATION - 1 });
             }
         }
         Event::Fence(unbound) => {
@@ -122,10 +122,13 @@ fn happen(takeover: &mut Takeover, event: Event) {
     }
 }
 
-/// Returns the real kinds of a kind of the model. Where PodGroups matter is not modelled: their list comes with that of the queues.
-fn kinds(kind: usize) -> &'static [Kind] {
-    const KIND: [&[Kind]; KINDS] = [&[Kind::Pods], &[Kind::Nodes], &[Kind::Queues, Kind::Groups]];
-    KIND[kind]
+/// Returns the real kinds of a kind of the model. Where the kinds matter that are not modelled is left out: their lists come with that of the queues.
+fn kinds(kind: usize) -> Vec<Kind> {
+    match kind {
+        0 => vec![Kind::Pods],
+        1 => vec![Kind::Nodes],
+        _ => Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Pods | Kind::Nodes)).collect(),
+    }
 }
 
 fn uid(slot: usize, number: u8) -> Uid {
