@@ -8,6 +8,7 @@ use prometheus::Registry;
 use crate::controller::metrics::ControllerMetrics;
 use crate::cycle::explain::Code;
 use crate::resources::Amount;
+use crate::runtime::clock;
 use crate::runtime::leader_metrics::LeaderMetrics;
 use crate::runtime::metrics::{RequestMetrics, WatchMetrics, registry};
 use crate::runtime::readiness::Readiness;
@@ -38,7 +39,7 @@ fn shown() -> Shown {
     watches.event("pods", "apply");
     watches.end("pods", "closed");
     watches.bad("pods", 1);
-    watches.watch("pods").heard();
+    watches.watch("pods").is_known_up_to(clock::through_suspension());
     LeaderMetrics::new(&registry, "p", Readiness::new()).unwrap();
     ControllerMetrics::new(&registry).unwrap();
     let scheduler = Metrics::new(&registry).unwrap();

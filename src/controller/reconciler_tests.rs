@@ -75,7 +75,7 @@ struct Lists {
 
 impl Lists {
     fn of<K>(self, objects: Vec<K>) -> WatchEvent<K> {
-        WatchEvent::Reset { objects, bad: Vec::new(), generation: self.generation, back: self.back }
+        WatchEvent::Reset { objects, bad: Vec::new(), generation: self.generation, back: self.back, as_of: clock::monotonic() }
     }
 }
 
@@ -193,7 +193,13 @@ async fn a_created_podgroup_that_a_new_list_does_not_contain_is_read() {
     rig.show(1, Vec::new()).await;
     seconds(1).await;
     rig.events
-        .send(Observation::Group(WatchEvent::Reset { objects: Vec::new(), bad: Vec::new(), generation: 0, back: false }))
+        .send(Observation::Group(WatchEvent::Reset {
+            objects: Vec::new(),
+            bad: Vec::new(),
+            generation: 0,
+            back: false,
+            as_of: clock::monotonic(),
+        }))
         .await
         .unwrap();
     seconds(60).await;

@@ -6,6 +6,9 @@
 //! Invariant: a holder works until its last renewal plus the renew deadline, counted from *before* the request was sent.
 //! Another process takes the lease no sooner than a lease duration after it *saw* the result of that request. The deadline is
 //! shorter than the duration, so the two never overlap while both machines' clocks run at about the same speed.
+//!
+//! A lease that does not exist may have been deleted under its holder. So it is created only when it has been absent for its whole duration; a holder creates it again
+//! at its next renewal. A first installation cannot be told apart from that: the chart creates the Lease, without a holder, and nothing waits.
 
 use std::time::Duration;
 
@@ -54,8 +57,11 @@ pub struct Observed {
 pub enum Presence {
     /// The lease exists.
     Present,
-    /// The lease does not exist (never did, or was deleted).
-    Absent,
+    /// The lease does not exist (never did, or was deleted), and no read since this one has shown it.
+    Absent {
+        /// When the first of these answers came, on our clock.
+        since: Instant,
+    },
 }
 
 /// How the lease came to its holder.
@@ -84,24 +90,30 @@ pub enum Step {
         /// The other process.
         holder: String,
     },
+    /// It does not exist, and a process that held it before it was deleted may still lead.
+    WaitForHolder {
+        /// When it may be created, if it does not exist until then.
+        until: Instant,
+    },
 }
 
 /// Returns the next step of `identity`, when the lease was seen as `seen` and the newest read showed `presence`. `lease` is our own
 /// duration, used for a record that names none.
 pub fn decide(seen: Option<&Observed>, presence: Presence, identity: &str, lease: Duration, now: Instant) -> Step {
-    let Some(observed) = seen else {
-        return Step::Create;
-    };
-    let record = &observed.record;
-    let has_another_holder = !record.holder.is_empty() && record.holder != identity;
-    // Also when the object was deleted meanwhile: its holder works on until it notices.
-    if has_another_holder && now < observed.since + duration(record, lease) {
-        return Step::Wait { holder: record.holder.clone() };
-    }
-    match presence {
-        Presence::Absent => Step::Create,
-        Presence::Present if record.holder == identity => Step::Renew,
-        Presence::Present => Step::Take { transitions: record.transitions.saturating_add(1) },
+    let holds = seen.is_some_and(|seen| seen.record.holder == identity);
+    match (presence, seen) {
+        // Until the holder creates its deleted lease again, no other process creates it.
+        (Presence::Absent { .. }, _) if holds => Step::Create,
+        (Presence::Absent { since }, _) => {
+            // Its holder may have renewed it after our last read, and before it was deleted. Also one that we have never seen may have had a holder.
+            let until = since + seen.map_or(lease, |seen| duration(&seen.record, lease).max(lease));
+            if now < until { Step::WaitForHolder { until } } else { Step::Create }
+        }
+        (Presence::Present, Some(_)) if holds => Step::Renew,
+        (Presence::Present, Some(Observed { record, since })) if !record.holder.is_empty() && now < *since + duration(record, lease) => {
+            Step::Wait { holder: record.holder.clone() }
+        }
+        (Presence::Present, seen) => Step::Take { transitions: seen.map_or(0, |seen| seen.record.transitions.saturating_add(1)) },
     }
 }
 
@@ -144,14 +156,35 @@ mod tests {
         decide(Some(&seen), presence, "me", LEASE, since + age)
     }
 
+    /// The step for a lease that was seen `absent` after this record, and was absent for `age`.
+    fn step_without(record: Option<Record>, absent: Duration, age: Duration) -> Step {
+        let since = super::super::clock::monotonic();
+        let seen = record.map(|record| Observed { record, since });
+        let absent = since + absent;
+        let step = decide(seen.as_ref(), Presence::Absent { since: absent }, "me", LEASE, absent + age);
+        if let Step::WaitForHolder { until } = step {
+            assert!(until > absent + age);
+            return Step::Wait { holder: (until - absent).as_secs().to_string() };
+        }
+        step
+    }
+
     fn wait() -> Step {
         Step::Wait { holder: "other".to_owned() }
     }
 
     #[test]
-    fn a_lease_that_never_existed_is_created() {
+    fn a_lease_that_was_never_seen_is_created_when_it_was_absent_for_its_whole_duration() {
+        let almost = LEASE - Duration::from_nanos(1);
+        assert_eq!(step_without(None, Duration::ZERO, almost), Step::Wait { holder: "15".to_owned() });
+        assert_eq!(step_without(None, Duration::ZERO, LEASE), Step::Create);
+    }
+
+    #[test]
+    fn a_lease_that_was_created_without_a_holder_is_taken_at_once() {
         let now = super::super::clock::monotonic();
-        assert_eq!(decide(None, Presence::Absent, "me", LEASE, now), Step::Create);
+        assert_eq!(decide(None, Presence::Present, "me", LEASE, now), Step::Take { transitions: 0 });
+        assert_eq!(step(Record::default(), Presence::Present, Duration::ZERO), Step::Take { transitions: 1 });
     }
 
     #[test]
@@ -178,11 +211,18 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_lease_is_respected_for_its_whole_duration() {
-        let record = || record_of("other", Some(15));
-        assert_eq!(step(record(), Presence::Absent, Duration::from_secs(14)), wait());
-        assert_eq!(step(record(), Presence::Absent, LEASE), Step::Create);
-        assert_eq!(step(record_of("me", Some(15)), Presence::Absent, Duration::ZERO), Step::Create);
+    fn a_deleted_lease_is_respected_for_its_whole_duration_from_when_it_was_absent() {
+        let waits = |seconds: u64| Step::Wait { holder: seconds.to_string() };
+        // Its holder may have renewed it just before it was deleted, however long it had been unchanged.
+        for absent in [0, 14, 100].map(Duration::from_secs) {
+            let almost = LEASE - Duration::from_nanos(1);
+            assert_eq!(step_without(Some(record_of("other", Some(15))), absent, almost), waits(15));
+            assert_eq!(step_without(Some(record_of("other", Some(15))), absent, LEASE), Step::Create);
+        }
+        assert_eq!(step_without(Some(record_of("other", Some(20))), Duration::ZERO, LEASE), waits(20));
+        // Another process may have taken it since.
+        assert_eq!(step_without(Some(record_of("", Some(1))), Duration::ZERO, Duration::from_secs(14)), waits(15));
+        assert_eq!(step_without(Some(record_of("me", Some(15))), Duration::ZERO, Duration::ZERO), Step::Create, "our own");
     }
 
     #[test]

@@ -21,29 +21,33 @@ use super::shutdown::Shutdown;
 
 /// Tries to acquire the lease, then renews it.
 pub struct Elector {
-    api: Api<Lease>,
-    caller: Caller,
-    config: LeaderConfig,
-    state: watch::Sender<State>,
+    pub(super) api: Api<Lease>,
+    pub(super) caller: Caller,
+    pub(super) config: LeaderConfig,
+    pub(super) state: watch::Sender<State>,
     /// The lease as the server last returned it, to be replaced; `None` when it must be read first.
-    known: Option<Lease>,
-    seen: Option<Observed>,
+    pub(super) known: Option<Lease>,
+    pub(super) seen: Option<Observed>,
     /// We lead until then; `None` when we do not lead.
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
     /// Whether a write of the lease was sent and has no known outcome: we may hold it without knowing it.
-    unanswered: bool,
+    pub(super) unanswered: bool,
     /// The last logged reason for not leading, until it is over.
     trouble: Option<String>,
     /// Annotations that are written with every write of the lease.
     marks: BTreeMap<String, String>,
     /// How the lease came to us; `None` when we never led.
     handover: Option<Handover>,
-    rule: ReleaseRule,
+    pub(super) rule: ReleaseRule,
     /// What the leader says of its end.
-    release: Arc<OnceLock<Release>>,
+    pub(super) release: Arc<OnceLock<Release>>,
     /// The newest version of the lease in any answer; 0 before the first.
     newest: u64,
-    /// Where it is reported that the cluster went back.
+    /// When the last request about the lease was sent that was answered.
+    asked: Option<Instant>,
+    /// Since when each read has shown that the lease does not exist.
+    absent: Option<Instant>,
+    /// Where it is reported that the cluster went back, and which version it had not passed when.
     relist: Relist,
 }
 
@@ -70,6 +74,8 @@ impl Elector {
             rule: ReleaseRule::Always,
             release,
             newest: 0,
+            asked: None,
+            absent: None,
             relist: Relist::new(),
         }
     }
@@ -88,7 +94,7 @@ impl Elector {
         self
     }
 
-    /// Reports to `relist` that the cluster went back: the answer to a write of the lease has an older version than an answer before.
+    /// Reports to `relist` that the cluster went back (the answer to a write of the lease has an older version than an answer before), and continues its timeline.
     #[must_use]
     pub fn reporting_to(mut self, relist: Relist) -> Self {
         self.relist = relist;
@@ -152,6 +158,10 @@ impl Elector {
                 return Err(self.lost(format!("{holder} holds it")));
             }
             Ok(Step::Wait { holder }) => self.note(format!("another process holds the lease: {holder}; waiting")),
+            Ok(Step::WaitForHolder { .. }) => self.note(format!(
+                "the lease does not exist; if a process held it, that process creates it again; waiting for {:?}",
+                self.config.lease_duration
+            )),
             Ok(_) => {}
             Err(error) => self.note(format!("cannot acquire the lease: {error}")),
         }
@@ -177,7 +187,7 @@ impl Elector {
         let lease = self.config.lease_duration;
         let step = decide(self.seen.as_ref(), presence, &self.config.identity, lease, began);
         let comes = handover(self.seen.as_ref(), &step);
-        if matches!(step, Step::Wait { .. }) {
+        if matches!(step, Step::Wait { .. } | Step::WaitForHolder { .. }) {
             // It changes only on the server: read it again next time.
             (self.known, self.unanswered) = (None, false);
             return Ok(step);
@@ -185,7 +195,7 @@ impl Elector {
         // Also the end of this process may cut it off.
         self.unanswered = true;
         let written = match &step {
-            Step::Wait { .. } => return Ok(step),
+            Step::Wait { .. } | Step::WaitForHolder { .. } => return Ok(step),
             Step::Create => {
                 let fresh = self.lease_with(None, 0);
                 let post = PostParams::default();
@@ -206,6 +216,8 @@ impl Elector {
         match written {
             Ok(lease) => {
                 self.notice_going_back(&lease);
+                self.asked = Some(began);
+                self.continue_timeline(&lease);
                 self.remember(lease);
                 self.lead_from(began, comes);
                 Ok(step)
@@ -219,22 +231,24 @@ impl Elector {
     }
 
     /// Returns whether the lease exists, and reads it unless the last answer about it is still valid.
-    async fn presence(&mut self) -> Result<Presence, CallError> {
+    pub(super) async fn presence(&mut self) -> Result<Presence, CallError> {
         if self.known.is_some() {
             return Ok(Presence::Present);
         }
-        let get = self.api.get(&self.config.name);
+        let (sent, get) = (clock::through_suspension(), self.api.get(&self.config.name));
         match self.caller.once("get", "leases", get).await {
             Ok(lease) => {
+                self.continue_timeline(&lease);
+                self.asked = Some(sent);
                 self.remember(lease);
                 Ok(Presence::Present)
             }
-            Err(CallError::NotFound(_)) => Ok(Presence::Absent),
+            Err(CallError::NotFound(_)) => Ok(Presence::Absent { since: *self.absent.get_or_insert_with(clock::through_suspension) }),
             Err(error) => Err(error),
         }
     }
 
-    async fn put(&self, lease: Lease) -> Result<Lease, CallError> {
+    pub(super) async fn put(&self, lease: Lease) -> Result<Lease, CallError> {
         let post = PostParams::default();
         let replace = self.api.replace(&self.config.name, &post, &lease);
         self.caller.once("update", "leases", replace).await
@@ -251,6 +265,14 @@ impl Elector {
         }
     }
 
+    /// Notes that the cluster had not passed the version of this lease when the request before was sent: it did not exist yet.
+    fn continue_timeline(&self, lease: &Lease) {
+        let version = version(lease);
+        if let Some(asked) = self.asked.filter(|_| version > self.newest) {
+            self.relist.timeline().record(asked, version);
+        }
+    }
+
     fn remember(&mut self, lease: Lease) {
         self.newest = self.newest.max(version(&lease));
         let spec = lease.spec.clone().unwrap_or_default();
@@ -262,6 +284,7 @@ impl Elector {
             transitions: spec.lease_transitions.unwrap_or(0),
             drained: self.is_drained(&lease, spec.lease_transitions.unwrap_or(0)),
         };
+        self.absent = None;
         self.seen = Some(observe(self.seen.take(), record, clock::through_suspension()));
         self.known = Some(lease);
     }
@@ -315,70 +338,12 @@ impl Elector {
         lease
     }
 
-    /// Empties the holder, so that the next process need not wait. Only while we surely hold it, or may have taken it just now, and at most twice.
-    async fn release(mut self) {
-        self.state.send_replace(State::Lost);
-        let taking = self.until.is_none() && self.unanswered;
-        let leading = self.until.is_some_and(|until| clock::through_suspension() < until);
-        if !leading && !taking {
-            return;
-        }
-        if taking {
-            // The read says whether we hold it.
-            self.known = None;
-        }
-        let release = match self.rule {
-            ReleaseRule::Always => Release::Unmarked,
-            ReleaseRule::Marked(_) => self.release.get().copied().unwrap_or(Release::Keep),
-        };
-        if release == Release::Keep {
-            let lasts = self.config.lease_duration;
-            tracing::warn!(
-                lease = self.lease(),
-                ?lasts,
-                "lease kept: requests may still be under way, so the next leader waits until it runs out"
-            );
-            return;
-        }
-        // A renewal that was cut off may have been done: our copy can be one version behind, hence twice.
-        let mut released = self.release_once(release).await;
-        if matches!(released, Err(CallError::Conflict(_))) {
-            self.known = None;
-            released = self.release_once(release).await;
-        }
-        match released {
-            Ok(()) => tracing::info!(lease = self.lease(), "lease released"),
-            Err(error) => tracing::warn!(lease = self.lease(), %error, "lease not released"),
-        }
-    }
-
-    async fn release_once(&mut self, release: Release) -> Result<(), CallError> {
-        self.presence().await?;
-        let Some(mut lease) = self.known.take() else {
-            return Ok(());
-        };
-        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
-        if spec.holder_identity.as_deref() != Some(&self.config.identity) {
-            return Ok(());
-        }
-        spec.holder_identity = Some(String::new());
-        spec.lease_duration_seconds = Some(1);
-        let now = MicroTime(clock::now());
-        spec.acquire_time = Some(now.clone());
-        spec.renew_time = Some(now);
-        let transitions = spec.lease_transitions.unwrap_or(0);
-        if let (ReleaseRule::Marked(key), Release::Drained) = (self.rule, release) {
-            lease.metadata.annotations.get_or_insert_default().insert(key.to_owned(), transitions.to_string());
-        }
-        self.put(lease).await.map(drop)
-    }
-
     fn lost(&self, why: String) -> LeadershipLost {
         let last = self.trouble.as_ref().map(|last| format!(" ({last})"));
         LeadershipLost { lease: self.lease(), why: format!("{why}{}", last.unwrap_or_default()) }
     }
 
-    fn lease(&self) -> String {
+    pub(super) fn lease(&self) -> String {
         format!("{}/{}", self.config.namespace, self.config.name)
     }
 

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::timeline::Timeline;
+
 /// The log's words for it.
 pub(super) const WENT_BACK: &str =
     "the cluster went back to an earlier state (its etcd was restored from a backup); everything is listed again";
@@ -30,13 +32,16 @@ pub(super) struct Asked {
     pub(super) certain: u64,
 }
 
-/// Raises the generation of lists. Cheap to clone; every clone is the same.
+/// Raises the generation of lists, and has the [`Timeline`] that the election and the watches share. Cheap to clone; every clone is the same.
 #[derive(Clone, Debug)]
-pub struct Relist(Arc<watch::Sender<Asked>>);
+pub struct Relist {
+    asked: Arc<watch::Sender<Asked>>,
+    timeline: Timeline,
+}
 
 impl Default for Relist {
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(Asked::default())))
+        Self { asked: Arc::new(watch::Sender::new(Asked::default())), timeline: Timeline::default() }
     }
 }
 
@@ -81,8 +86,13 @@ impl Relist {
         self.wait(|asked| asked.went_back > known).await.went_back
     }
 
+    /// Returns which version the cluster had not passed when.
+    pub(super) const fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
     pub(super) fn asked(&self) -> Asked {
-        *self.0.borrow()
+        *self.asked.borrow()
     }
 
     /// Waits until the generation is above this one. Safe to drop and to call again.
@@ -92,7 +102,7 @@ impl Relist {
 
     /// Changes what is asked for as a new generation, and returns that.
     fn change(&self, change: impl FnOnce(&mut Asked)) -> u64 {
-        self.0.send_modify(|asked| {
+        self.asked.send_modify(|asked| {
             asked.generation = asked.generation.saturating_add(1);
             change(asked);
         });
@@ -100,7 +110,7 @@ impl Relist {
     }
 
     async fn wait(&self, until: impl Fn(&Asked) -> bool) -> Asked {
-        let mut changes = self.0.subscribe();
+        let mut changes = self.asked.subscribe();
         // The sender is in `self`, so the channel cannot close here.
         let _closed = changes.wait_for(until).await;
         self.asked()

@@ -29,6 +29,7 @@ use kube::api::Api;
 use kube::core::{Request, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::clock;
 use super::metrics::WatchMetrics;
@@ -36,6 +37,7 @@ use super::readiness::Listed;
 use super::relist::{Asked, Relist};
 use super::shutdown::Shutdown;
 pub use super::watch_decode::BadObject;
+use super::watch_freshness::Freshness;
 use super::watch_loop::Watch;
 use super::watch_newest::Newest;
 use super::watch_outage::Outage;
@@ -56,9 +58,11 @@ pub enum WatchEvent<F> {
         /// Whether the cluster went back since the list before, or may have: its etcd was restored from a backup. What was learned from newer versions is void.
         /// With [`WatchConfig::never_back`] false it may also be an API server that is behind.
         back: bool,
+        /// The objects are at least as new as this time, by [`clock::through_suspension`].
+        as_of: Instant,
     },
-    /// Nothing else changed up to now, says the server (a bookmark). It comes about once a minute when nothing happens.
-    UpToDate,
+    /// Everything that happened before this time, by [`clock::through_suspension`], has been delivered. It comes about once a minute when nothing happens.
+    UpToDate(Instant),
     /// An object is new or has changed.
     Apply(F),
     /// An object was deleted; this is its last state.
@@ -80,7 +84,7 @@ pub struct WatchConfig {
     pub page_size: u32,
     /// The server ends the watch after this time. 200 s is below the idle timeouts of the usual load balancers.
     pub idle: Duration,
-    /// A watch without any event or bookmark for this time is dead, and the list is read again.
+    /// A watch that has delivered nothing newer than this is dead, and the list is read again.
     pub silent: Duration,
     /// Time limit for one page of a list, and for the first byte of a watch.
     pub limit: Duration,
@@ -93,9 +97,9 @@ pub struct WatchConfig {
     pub relist: Relist,
 }
 
-/// How long a watch may say nothing. An API server sends a bookmark at least once a minute to each watch (kube-apiserver's `bookmarkFrequency`, and up to
-/// 1.25 s for its timer), also when nothing happens. 75 s are that and a margin for a busy server, and leave 15 s of the 90 s after which a change must be seen
-/// for the list that follows.
+/// How old a watch may become. An API server sends a bookmark at least once a minute to each watch (kube-apiserver's `bookmarkFrequency`, and up to
+/// 1.25 s for its timer), also when nothing happens. The bookmark itself is up to 7 s old (`watch_freshness`). 75 s are that and a margin for a busy server, and leave
+/// 15 s of the 90 s after which a change must be seen for the list that follows.
 const SILENT: Duration = Duration::from_secs(75);
 
 impl WatchConfig {
@@ -131,6 +135,7 @@ pub async fn watch_into<K, F, E>(
 {
     let url = api.resource_url().to_owned();
     let age = metrics.watch(config.resource);
+    let freshness = Freshness::new(config.relist.timeline().clone(), clock::through_suspension());
     let mut watch = Watch {
         request: Request::new(url),
         metadata_only: K::metadata_api(),
@@ -144,7 +149,7 @@ pub async fn watch_into<K, F, E>(
         trouble: None,
         newest: Newest::default(),
         outage: Outage::default(),
-        heard: clock::monotonic(),
+        freshness,
         seen: Asked::default(),
         back: false,
     };

@@ -1,6 +1,6 @@
-//! How long ago was each watch heard of? Computed when it is read.
+//! How old is the view of each watch? Computed when it is read.
 //!
-//! A watch is heard of with a complete list, an event or a bookmark: its view of the cluster is as old as that.
+//! `watch_freshness` says up to when everything is known.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,32 +12,33 @@ use tokio::time::Instant;
 
 use super::clock;
 
-/// When each watch was heard of, by resource and by the number of the watch among those of the resource. `None` before the first list is complete.
-type Heard = BTreeMap<&'static str, Vec<Option<Instant>>>;
+/// Up to when each watch knows everything, by resource and by the number of the watch among those of the resource. `None` before the first list is complete.
+type Known = BTreeMap<&'static str, Vec<Option<Instant>>>;
 
 /// The age of the view of every watch. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct WatchAges {
-    heard: Arc<Mutex<Heard>>,
+    known: Arc<Mutex<Known>>,
     seconds: GaugeVec,
 }
 
 impl WatchAges {
     pub(super) fn new() -> Result<Self, prometheus::Error> {
-        let help = "How long ago a watch was heard of (list, event or bookmark). Of several watches of a resource the oldest counts.";
-        Ok(Self { heard: Arc::default(), seconds: GaugeVec::new(Opts::new("watch_age_seconds", help), &["resource"])? })
+        let help =
+            "How old the view of a watch is: everything that happened before is known. Of several watches of a resource the oldest counts.";
+        Ok(Self { known: Arc::default(), seconds: GaugeVec::new(Opts::new("watch_age_seconds", help), &["resource"])? })
     }
 
     /// Adds a watch of this resource.
     pub(super) fn add(&self, resource: &'static str) -> WatchAge {
-        let mut heard = self.heard();
-        let watches = heard.entry(resource).or_default();
+        let mut known = self.known();
+        let watches = known.entry(resource).or_default();
         watches.push(None);
         WatchAge { resource, number: watches.len().saturating_sub(1), all: self.clone() }
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,11 +51,10 @@ pub(crate) struct WatchAge {
 }
 
 impl WatchAge {
-    /// Records that the watch is heard of now.
-    pub(crate) fn heard(&self) {
-        let now = clock::through_suspension();
-        if let Some(at) = self.all.heard().get_mut(self.resource).and_then(|watches| watches.get_mut(self.number)) {
-            *at = Some(now);
+    /// Records up to when everything is known, by [`clock::through_suspension`].
+    pub(crate) fn is_known_up_to(&self, as_of: Instant) {
+        if let Some(at) = self.all.known().get_mut(self.resource).and_then(|watches| watches.get_mut(self.number)) {
+            *at = Some(as_of);
         }
     }
 }
@@ -66,7 +66,7 @@ impl Collector for WatchAges {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let now = clock::through_suspension();
-        for (resource, watches) in &*self.heard() {
+        for (resource, watches) in &*self.known() {
             if let Some(oldest) = watches.iter().flatten().min() {
                 self.seconds.with_label_values(&[resource]).set(now.saturating_duration_since(*oldest).as_secs_f64());
             }
@@ -90,12 +90,12 @@ mod tests {
         let shown =
             || metrics::text(&registry).unwrap().lines().filter(|line| line.contains("_age_seconds{")).collect::<Vec<_>>().join(";");
         assert_eq!(shown(), "");
-        pods.heard();
+        pods.is_known_up_to(clock::through_suspension());
         tokio::time::advance(Duration::from_secs(3)).await;
-        others.heard();
+        others.is_known_up_to(clock::through_suspension());
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(shown(), "podgroup_watch_age_seconds{resource=\"pods\"} 7");
-        pods.heard();
+        pods.is_known_up_to(clock::through_suspension());
         assert_eq!(shown(), "podgroup_watch_age_seconds{resource=\"pods\"} 4");
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{ListParams, WatchParams};
+use kube::api::WatchParams;
 use kube::core::{Request, Resource, WatchEvent as Wire};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
@@ -20,7 +20,8 @@ use super::readiness::Listed;
 use super::relist::{Asked, MAY_HAVE_GONE_BACK, WENT_BACK};
 use super::watch::{Outlet, WatchConfig, WatchEvent};
 use super::watch_age::WatchAge;
-use super::watch_decode::{BadObject, Decoded, Page};
+use super::watch_decode::Decoded;
+use super::watch_freshness::{Death, Freshness};
 use super::watch_newest::{Newest, Taken};
 use super::watch_outage::Outage;
 
@@ -40,9 +41,9 @@ enum End {
     Lost(CallError),
     /// The watch could not be opened, or it broke.
     Failed(CallError),
-    /// It was open and said nothing for too long: list again. Its server, or something before it, lost it; or the resourceVersion lies in the future of a
-    /// restored etcd. A server opens such a watch, and says nothing before the etcd has reached that version.
-    Silent,
+    /// It was open and delivered nothing new for too long: list again. Its server, or something before it, lost it; or its server is cut off from etcd; or the
+    /// resourceVersion lies in the future of a restored etcd. A server opens such a watch, and says nothing before the etcd has reached that version.
+    Dead(Death),
     /// It could be opened again only after an outage: list again (`watch_outage`).
     Away,
     /// The receiver of the events is gone.
@@ -71,8 +72,7 @@ pub(super) struct Watch {
     pub(super) seen: Asked,
     /// Whether the cluster went back since the last complete list.
     pub(super) back: bool,
-    /// When the API server was heard of last: with a complete list, an event or a bookmark.
-    pub(super) heard: Instant,
+    pub(super) freshness: Freshness,
 }
 
 impl Watch {
@@ -125,7 +125,7 @@ impl Watch {
         F: Send,
         E: Send,
     {
-        let sent = clock::monotonic();
+        let (sent, requested) = (clock::monotonic(), clock::through_suspension());
         let (objects, bad, version) = match self.list(outlet).await {
             Ok(listed) => listed,
             Err(error) => {
@@ -169,64 +169,16 @@ impl Watch {
         }
         self.outage.forget();
         self.metrics.list(self.config.resource, "ok");
-        self.record_heard();
+        let as_of = self.freshness.listed(&version, requested, clock::through_suspension());
+        self.age.is_known_up_to(as_of);
         let (generation, back) = (self.seen.generation, self.back);
-        if !outlet.send(WatchEvent::Reset { objects, bad, generation, back }).await {
+        if !outlet.send(WatchEvent::Reset { objects, bad, generation, back, as_of }).await {
             return false;
         }
         self.back = false;
         self.recovered("list");
         self.listed.complete();
         self.follow(version, outlet).await
-    }
-
-    /// Reads every page of one list, and returns its objects and the version to watch from.
-    async fn list<K, F, E>(&self, outlet: &mut Outlet<K, F, E>) -> Result<(Vec<F>, Vec<BadObject>, String), CallError>
-    where
-        K: Resource + Clone + DeserializeOwned,
-    {
-        let mut params = ListParams {
-            label_selector: self.config.label_selector.clone(),
-            field_selector: self.config.field_selector.clone(),
-            limit: Some(self.config.page_size),
-            ..ListParams::default()
-        };
-        let (mut objects, mut bad) = (Vec::new(), Vec::new());
-        // The request of the next page; dropping the list aborts it.
-        let mut asked = JoinSet::new();
-        asked.spawn(self.page(&params)?);
-        let version = loop {
-            let Some(answer) = asked.join_next().await else { return Err(CallError::Other("no page was requested".to_owned())) };
-            let mut page = answer.map_err(|error| CallError::Other(error.to_string()))??;
-            let version = page.metadata.resource_version.take();
-            params.continue_token = page.metadata.continue_.take().filter(|token| !token.is_empty());
-            // The server makes the next page while this one is decoded.
-            if params.continue_token.is_some() {
-                asked.spawn(self.page(&params)?);
-            }
-            for object in page.objects() {
-                match object.map_err(Error::SerdeError)? {
-                    Decoded::Good(object) => objects.push((outlet.keep)(object)),
-                    Decoded::Bad(object) => bad.push(object),
-                }
-            }
-            if params.continue_token.is_none() {
-                break version.unwrap_or_default();
-            }
-        };
-        if version.is_empty() {
-            return Err(CallError::Other("a list without resourceVersion".to_owned()));
-        }
-        let bad_count = u64::try_from(bad.len()).unwrap_or(u64::MAX);
-        self.metrics.bad(self.config.resource, bad_count);
-        Ok((objects, bad, version))
-    }
-
-    /// Sends the request of one page of a list.
-    fn page(&self, params: &ListParams) -> Result<impl Future<Output = Result<Page, CallError>> + Send + use<>, CallError> {
-        let request = if self.metadata_only { self.request.list_metadata(params) } else { self.request.list(params) };
-        let (request, client, limit) = (request.map_err(Error::BuildRequest)?, self.client.clone(), self.config.limit);
-        Ok(async move { call(limit, client.request(request)).await })
     }
 
     /// Watches from `version`, again and again, until a new list is needed (true) or the receiver is gone (false).
@@ -241,8 +193,8 @@ impl Watch {
             let began = clock::monotonic();
             let end = match self.watch_once(&mut version, outlet).await {
                 // Watches that are opened again and again, each before its first bookmark, say no more than one that is silent.
-                End::Closed | End::Failed(_) if lived(self.heard) >= self.config.silent => End::Silent,
-                end @ (End::Closed | End::Failed(_) | End::Lost(_) | End::Silent | End::Away | End::Unwanted) => end,
+                end @ (End::Closed | End::Failed(_)) => self.death().map_or(end, End::Dead),
+                end @ (End::Lost(_) | End::Dead(_) | End::Away | End::Unwanted) => end,
             };
             if lived(began) >= PROVED {
                 self.failures = 0;
@@ -269,11 +221,12 @@ impl Watch {
                     tokio::time::sleep(self.config.backoff.delay(self.lists_lost)).await;
                     return true;
                 }
-                End::Silent => {
-                    let text = format!("no event and no bookmark for {:?}: the watch is dead", self.config.silent);
-                    self.report("watch", "silent", &CallError::Other(text));
-                    self.metrics.end(self.config.resource, "silent");
+                End::Dead(death) => {
+                    let (text, why) = death.words(self.config.silent);
+                    self.report("watch", why, &CallError::Other(text));
+                    self.metrics.end(self.config.resource, why);
                     self.outage.silent();
+                    self.freshness.died();
                     return true;
                 }
                 End::Away => {
@@ -326,15 +279,46 @@ impl Watch {
             return End::Away;
         }
         self.recovered("watch");
+        self.freshness.opened(clock::through_suspension());
         futures::pin_mut!(stream);
+        // The question for the version of the kind; dropping it aborts it.
+        let mut asked = JoinSet::new();
         loop {
-            let event = match tokio::time::timeout_at(self.heard + self.config.silent, stream.next()).await {
-                Err(_elapsed) => return End::Silent,
-                Ok(None) => return End::Closed,
+            let event = tokio::select! {
+                biased;
+                () = clock::until_through_suspension(Some(self.freshness.dies_at(self.config.silent))) => {
+                    let progress = self.freshness.progress(clock::through_suspension());
+                    if !self.tell(progress, outlet).await {
+                        return End::Unwanted;
+                    }
+                    match self.death() {
+                        Some(death) => return End::Dead(death),
+                        None => continue,
+                    }
+                }
+                () = clock::until_through_suspension(self.freshness.asks_at()) => {
+                    if self.freshness.asks(clock::through_suspension())
+                        && let Ok(question) = self.version_of_kind()
+                    {
+                        asked.spawn(question);
+                    }
+                    continue;
+                }
+                Some(Ok(Some((version, sent)))) = asked.join_next() => {
+                    let progress = self.freshness.answered(&version, sent, clock::through_suspension());
+                    if !self.tell(progress, outlet).await {
+                        return End::Unwanted;
+                    }
+                    continue;
+                }
+                event = stream.next() => event,
+            };
+            let event = match event {
+                None => return End::Closed,
                 // A line that is no event would come again from the same version.
-                Ok(Some(Err(error @ Error::SerdeError(_)))) => return End::Lost(error.into()),
-                Ok(Some(Err(error))) => return End::Failed(error.into()),
-                Ok(Some(Ok(event))) => event,
+                Some(Err(error @ Error::SerdeError(_))) => return End::Lost(error.into()),
+                Some(Err(error)) => return End::Failed(error.into()),
+                Some(Ok(event)) => event,
             };
             let (decoded, kind) = match event {
                 Wire::Added(decoded) => (decoded, "added"),
@@ -342,9 +326,9 @@ impl Watch {
                 Wire::Deleted(decoded) => (decoded, "deleted"),
                 Wire::Bookmark(bookmark) => {
                     *version = bookmark.metadata.resource_version;
-                    self.record_heard();
                     self.newest.reached(version);
-                    if !outlet.send(WatchEvent::UpToDate).await {
+                    let progress = self.freshness.bookmark(version, clock::through_suspension());
+                    if !self.tell(progress, outlet).await {
                         return End::Unwanted;
                     }
                     continue;
@@ -360,8 +344,8 @@ impl Watch {
             };
             now_at.clone_into(version);
             self.metrics.event(self.config.resource, kind);
-            self.record_heard();
             self.newest.reached(version);
+            let progress = self.freshness.event(version, clock::through_suspension());
             let gone = kind == "deleted";
             let event = match decoded {
                 Decoded::Good(object) if gone => WatchEvent::Delete((outlet.keep)(object)),
@@ -372,16 +356,21 @@ impl Watch {
                     WatchEvent::Bad(bad)
                 }
             };
-            if !outlet.send(event).await {
+            if !outlet.send(event).await || !self.tell(progress, outlet).await {
                 return End::Unwanted;
             }
         }
     }
 
-    /// Records that the API server was heard of about this kind.
-    fn record_heard(&mut self) {
-        self.heard = clock::monotonic();
-        self.age.heard();
+    /// Tells the receiver up to when everything is known, if that is news. False when the receiver is gone.
+    async fn tell<K, F, E>(&self, progress: Option<Instant>, outlet: &mut Outlet<K, F, E>) -> bool {
+        let Some(as_of) = progress else { return true };
+        self.age.is_known_up_to(as_of);
+        outlet.send(WatchEvent::UpToDate(as_of)).await
+    }
+
+    fn death(&self) -> Option<Death> {
+        self.freshness.death(self.config.silent, clock::through_suspension())
     }
 
     /// Reports the trouble and waits before the next attempt.

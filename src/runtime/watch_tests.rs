@@ -69,6 +69,8 @@ struct Run {
     readiness: Readiness,
     registry: prometheus::Registry,
     relist: Relist,
+    /// The answers to questions for the version of the kind, which are no part of the script; without one a question has no answer.
+    versions: Arc<Mutex<VecDeque<&'static str>>>,
     _trigger: Trigger,
     tasks: JoinSet<()>,
 }
@@ -81,10 +83,16 @@ fn run(script: Vec<Reply>) -> Run {
 fn run_as(script: Vec<Reply>, never_back: bool) -> Run {
     let asked: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
     let (log, script) = (Arc::clone(&asked), Arc::new(Mutex::new(VecDeque::from(script))));
+    let versions: Arc<Mutex<VecDeque<&'static str>>> = Arc::default();
+    let known = Arc::clone(&versions);
     let app = axum::Router::new().fallback(move |uri: Uri| {
         let at = clock::monotonic();
-        log.lock().unwrap().push((at, uri.to_string()));
-        let reply = script.lock().unwrap().pop_front();
+        let reply = if uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "limit=1")) {
+            known.lock().unwrap().pop_front().map(empty)
+        } else {
+            log.lock().unwrap().push((at, uri.to_string()));
+            script.lock().unwrap().pop_front()
+        };
         async move {
             match reply {
                 None | Some(Reply::Silence) => std::future::pending().await,
@@ -102,19 +110,19 @@ fn run_as(script: Vec<Reply>, never_back: bool) -> Run {
     let relist = Relist::new();
     let config = WatchConfig { never_back, relist: relist.clone(), ..WatchConfig::new("pods") };
     tasks.spawn(watch_into(api, config, listed, metrics, Outlet::new(sender, |pod: Pod| pod, shown), stop));
-    Run { events, asked, readiness, registry, relist, _trigger: trigger, tasks }
+    Run { events, asked, readiness, registry, relist, versions, _trigger: trigger, tasks }
 }
 
 fn shown(event: WatchEvent<Pod>) -> String {
     let bad_name = |bad: BadObject| format!("{}{}", bad.name, if bad.deleted { " gone" } else { "" });
     match event {
-        WatchEvent::Reset { objects, bad, generation, back } => {
+        WatchEvent::Reset { objects, bad, generation, back, .. } => {
             let good: Vec<String> = objects.iter().map(ResourceExt::name_any).collect();
             let bad: Vec<String> = bad.into_iter().map(bad_name).collect();
             let requested = if generation > 0 { format!(" generation {generation}") } else { String::new() };
             format!("reset {good:?} bad {bad:?}{requested}{}", if back { " back" } else { "" })
         }
-        WatchEvent::UpToDate => "up to date".to_owned(),
+        WatchEvent::UpToDate(_) => "up to date".to_owned(),
         WatchEvent::Apply(pod) => format!("apply {}", pod.name_any()),
         WatchEvent::Delete(pod) => format!("delete {}", pod.name_any()),
         WatchEvent::Bad(bad) => format!("bad {}", bad_name(bad)),
@@ -184,7 +192,7 @@ async fn a_list_in_pages_is_one_reset_and_the_watch_goes_on_from_it() {
         Reply::Watch(events, Duration::from_secs(60)),
     ]);
     assert!(!run.readiness.is_ready());
-    run.expect(&["reset [\"a\", \"b\"] bad []", "apply c", "apply a", "delete b", "up to date"]).await;
+    run.expect(&["reset [\"a\", \"b\"] bad []", "apply c", "apply a", "delete b"]).await;
     assert!(run.readiness.is_ready());
     let (_, list) = run.asked(0).await;
     assert!(list.contains("limit=500") && !list.contains("resourceVersion"), "{list}");
@@ -292,41 +300,6 @@ async fn a_list_and_a_watch_without_an_answer_are_aborted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_with_bookmarks_lives_and_a_silent_one_is_dead_after_75_s_and_the_list_is_read_again() {
-    let bookmark = |version| event("BOOKMARK", json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version}}));
-    let minute = Duration::from_secs(61);
-    let mut run = run(vec![
-        empty("10"),
-        Reply::Slowly(vec![bookmark("11"), bookmark("12"), event("ADDED", pod("a", "13"))], minute),
-        Reply::Silence,
-        Reply::List("20", "", vec![pod("b", "15")]),
-        Reply::Watch(vec![event("ADDED", pod("c", "21"))], FOREVER),
-    ]);
-    run.expect(&["reset [] bad []"]).await;
-    let began = clock::monotonic();
-    run.expect(&["up to date", "up to date", "apply a"]).await;
-    let spoke = clock::monotonic();
-    assert!((3 * minute..3 * minute + Duration::from_secs(1)).contains(&(spoke - began)), "{:?}", spoke - began);
-    let age =
-        |text: &str| text.lines().find_map(|line| line.strip_prefix("podgroup_watch_age_seconds{resource=\"pods\"} ")?.parse::<f64>().ok());
-    tokio::time::sleep(Duration::from_secs(74)).await;
-    assert_eq!(run.count(), 2);
-    let shown = age(&metrics::text(&run.registry).unwrap()).unwrap();
-    assert!((74.0..75.0).contains(&shown), "{shown}");
-    // The list has no answer for 30 s, and readiness says why the view is old.
-    let (listed, uri) = run.asked(2).await;
-    assert!(!uri.contains("watch"), "{uri}");
-    assert!((Duration::from_secs(75)..Duration::from_secs(76)).contains(&(listed - spoke)), "{:?}", listed - spoke);
-    assert!(run.readiness.report().contains("no event and no bookmark for 75s"), "{}", run.readiness.report());
-    assert!(!run.readiness.is_ready());
-    run.expect(&["reset [\"b\"] bad []", "apply c"]).await;
-    assert!(run.readiness.is_ready());
-    let text = metrics::text(&run.registry).unwrap();
-    assert!(text.contains("podgroup_watch_ends_total{reason=\"silent\",resource=\"pods\"} 1"), "{text}");
-    assert!(age(&text).unwrap() < 1.0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn watches_that_end_before_each_bookmark_say_nothing_either_and_the_list_is_read_again() {
     // A load balancer ends connections that are idle for 35 s.
     let closed = || Reply::Watch(vec![], Duration::from_secs(35));
@@ -347,69 +320,6 @@ async fn a_version_that_the_server_keeps_refusing_is_dropped() {
     assert!(!run.asked(4).await.1.contains("watch"));
 }
 
-/// What real servers do after a restore: the watch from a version of the future opens and says nothing, and the lists are older.
-#[tokio::test(start_paused = true)]
-async fn after_a_restore_of_etcd_a_watch_alone_works_again_within_three_minutes() {
-    let mut script = vec![empty("999999"), Reply::Watch(vec![], FOREVER)];
-    script.extend((0..30).map(|_| Reply::List("10", "", vec![pod("a", "1")])));
-    let mut run = run(script);
-    run.expect(&["reset [] bad []"]).await;
-    let (opened, _) = run.asked(1).await;
-    run.asked(4).await;
-    assert!(run.readiness.report().contains("999999 was seen before"), "{}", run.readiness.report());
-    // All kinds are listed again.
-    run.expect(&["reset [\"a\"] bad [] generation 1 back"]).await;
-    let waited = clock::monotonic() - opened;
-    // 75 s of silence, 60 s of older lists, and a back-off of 15 s.
-    assert!((Duration::from_secs(135)..Duration::from_secs(155)).contains(&waited), "{waited:?}");
-}
-
-/// A list, a watch that ends after a second, this number of attempts without an answer, and then the rest.
-fn with_outage(attempts: usize, rest: Vec<Reply>) -> Vec<Reply> {
-    let mut script = vec![empty("20"), Reply::Watch(vec![event("ADDED", pod("a", "25"))], Duration::from_secs(1))];
-    script.extend((0..attempts).map(|_| Reply::Status(503)));
-    script.extend(rest);
-    script
-}
-
-/// A restored etcd has passed the version of the watch before the watch is opened again: nothing says that `b` was made in the meantime, and that `a` is gone.
-#[tokio::test(start_paused = true)]
-async fn after_an_outage_the_objects_are_listed_again_though_the_watch_can_go_on() {
-    let events = || Reply::Watch(vec![event("ADDED", pod("c", "31"))], FOREVER);
-    // Attempts at 0, 0.1, 0.3, 0.7 and 1.5 s, and a success at 3.1 s.
-    let mut run = run(with_outage(5, vec![events(), Reply::List("30", "", vec![pod("b", "22")]), events()]));
-    run.expect(&["reset [] bad []", "apply a", "reset [\"b\"] bad []", "apply c"]).await;
-    let text = metrics::text(&run.registry).unwrap();
-    assert!(text.contains("podgroup_watch_ends_total{reason=\"away\",resource=\"pods\"} 1"), "{text}");
-    // A change to another API server is shorter, and the watch goes on.
-    let mut run = self::run(with_outage(4, vec![events()]));
-    run.expect(&["reset [] bad []", "apply a", "apply c"]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_older_list_after_an_outage_has_all_kinds_listed_again_and_is_accepted_at_once_without_never_back() {
-    let restored = || Reply::List("12", "", vec![pod("b", "11")]);
-    let mut run = run_as(with_outage(5, vec![Reply::Watch(vec![], FOREVER), restored(), restored()]), false);
-    run.expect(&["reset [] bad []", "apply a", "reset [\"b\"] bad [] generation 1 back"]).await;
-    // Without an outage it comes from an API server that is behind, and the other kinds are left alone.
-    let behind = vec![empty("20"), Reply::Watch(vec![gone()], FOREVER), empty("12")];
-    let mut run = run_as(behind, false);
-    run.expect(&["reset [] bad []", "reset [] bad [] back"]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lists_that_were_older_after_an_outage_and_are_newer_now_have_all_kinds_listed_again() {
-    let newer = || Reply::List("26", "", vec![pod("b", "22")]);
-    let mut run = run(with_outage(5, vec![Reply::Watch(vec![], FOREVER), empty("24"), newer(), empty("24"), newer()]));
-    // The list of the new generation is refused as well while it is older.
-    run.expect(&["reset [] bad []", "apply a", "reset [\"b\"] bad [] generation 1 back"]).await;
-    assert_eq!(run.relist.back_after(0).await, 1);
-    // Without an outage it was an API server that is behind.
-    let behind = vec![empty("25"), Reply::Watch(vec![gone()], FOREVER), empty("24"), newer()];
-    let mut run = self::run(behind);
-    run.expect(&["reset [] bad []", "reset [\"b\"] bad []"]).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_list_older_than_the_events_seen_is_refused() {
     let bookmark = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}});
@@ -417,7 +327,7 @@ async fn a_list_older_than_the_events_seen_is_refused() {
     let bound = Reply::List("20", "", vec![pod("a", "12")]);
     let script = vec![empty("10"), Reply::Watch(seen, FOREVER), Reply::List("19", "", vec![pod("a", "11")]), bound];
     let mut run = run(script);
-    run.expect(&["reset [] bad []", "apply a", "up to date", "reset [\"a\"] bad []"]).await;
+    run.expect(&["reset [] bad []", "apply a", "reset [\"a\"] bad []"]).await;
     // The older list was requested again, and the watch continues from the newer one.
     assert!(run.asked(4).await.1.contains("resourceVersion=20"));
     let text = metrics::text(&run.registry).unwrap();
@@ -500,3 +410,8 @@ async fn after_the_cluster_went_back_older_lists_are_accepted_at_once_and_readin
     assert!(clock::monotonic() - began < Duration::from_secs(31));
     assert!(run.readiness.is_ready());
 }
+
+#[path = "watch_freshness_tests.rs"]
+mod freshness;
+#[path = "watch_outage_tests.rs"]
+mod outage;

@@ -24,7 +24,7 @@ impl State {
         delete: impl Fn(&mut Self, &K),
     ) {
         match change {
-            Change::Reset { all, unreadable, generation, back: _ } => {
+            Change::Reset { all, unreadable, generation, back: _, as_of: _ } => {
                 let there: BTreeSet<K> = all.iter().map(key).chain(unreadable).collect();
                 known(&self.scheduling).iter().filter(|key| !there.contains(key)).for_each(|gone| delete(self, gone));
                 all.into_iter().for_each(|object| apply(self, object));
@@ -33,7 +33,7 @@ impl State {
             }
             Change::Apply(object) => apply(self, object),
             Change::Delete(key) => delete(self, &key),
-            Change::UpToDate | Change::Unreadable(_) => {}
+            Change::UpToDate(_) | Change::Unreadable(_) => {}
         }
     }
 

@@ -16,7 +16,7 @@ use super::event::{Change, Event};
 use super::metrics::Metrics;
 use super::own;
 use super::state::State;
-use super::testing::{listed, no_volumes};
+use super::testing::{listed, nothing_else};
 use crate::cycle::testing::{POLICY, group, node, pod, queue};
 use crate::runtime::call::Caller;
 use crate::runtime::clock;
@@ -58,7 +58,9 @@ async fn serve(server: Server, request: Request) -> Response {
 /// Stops a leader with two pods to bind and one slot for bindings, of which each takes this long. `lists`: whether its lists were complete before. Returns
 /// how long the end took, the number of bindings that were sent, and the holder and the mark in the Lease.
 async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String>) {
-    let server = Server { lease: Arc::default(), bindings: Arc::default(), hold };
+    // The chart creates the Lease, without a holder.
+    let lease = json!({ "metadata": { "name": "p", "namespace": "ns", "resourceVersion": "1" } });
+    let server = Server { lease: Arc::new(Mutex::new(Some(lease))), bindings: Arc::default(), hold };
     let app = {
         let server = server.clone();
         axum::Router::new().fallback(move |request: Request| serve(server.clone(), request))
@@ -81,7 +83,7 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
     let dispatcher = Dispatcher::new(client, caller.while_leading(leadership.clone()), leadership.clone(), 1);
     let (events, receiver) = mpsc::channel(16);
     let relist = Relist::new();
-    running.spawn(own(state, dispatcher, leadership, receiver, relist.clone(), Watchdog::new(), stop_work));
+    running.spawn(own(state, dispatcher, leadership, (receiver, clock::through_suspension()), relist.clone(), Watchdog::new(), stop_work));
     // The lists that are requested when the lease is won.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(relist.generation(), 1);
@@ -89,13 +91,10 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
         Event::Nodes(listed(vec![node("n", &[("cpu", 4)])], 1)),
         Event::Groups(listed(["a", "b"].map(|name| group("ns", name, 1, "default")).into(), 1)),
         Event::Queues(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], 1)),
-        Event::PriorityClasses(listed(Vec::new(), 0)),
-        Event::Budgets(listed(Vec::new(), 0)),
-        Event::Namespaces(listed(Vec::new(), 0)),
         Event::Pods(listed(Vec::new(), 1)),
     ]
     .into_iter()
-    .chain(no_volumes())
+    .chain(nothing_else(1))
     .filter(|_| lists)
     {
         events.send(event).await.unwrap();
@@ -118,8 +117,8 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_ends_waits_for_what_is_under_way_and_sends_nothing_more() {
-    assert_eq!(stop(Duration::from_secs(5), true).await, (4, 1, String::new(), Some("0".to_owned())));
-    assert_eq!(stop(Duration::from_millis(10), true).await, (0, 2, String::new(), Some("0".to_owned())), "nothing is under way");
+    assert_eq!(stop(Duration::from_secs(5), true).await, (4, 1, String::new(), Some("1".to_owned())));
+    assert_eq!(stop(Duration::from_millis(10), true).await, (0, 2, String::new(), Some("1".to_owned())), "nothing is under way");
 }
 
 #[tokio::test(start_paused = true)]

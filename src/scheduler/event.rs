@@ -1,6 +1,7 @@
 //! The events that the owner of the state receives, and the reports of writes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -60,9 +61,11 @@ pub enum Change<T, K> {
         generation: u64,
         /// Whether the cluster went back since the list before: what was learned from newer versions is void.
         back: bool,
+        /// The objects are at least as new as this time, since the start of the program.
+        as_of: Duration,
     },
-    /// Nothing else changed up to now.
-    UpToDate,
+    /// Everything that happened before this time, since the start of the program, has been delivered.
+    UpToDate(Duration),
     /// The object is new or changed.
     Apply(T),
     /// The object was deleted.
@@ -112,22 +115,26 @@ impl Event {
         }
     }
 
-    /// Returns the kind of objects that the event of a watch is about; `None` for other events.
-    pub(super) const fn kind(&self) -> Option<Kind> {
-        match self {
-            Self::Nodes(_) => Some(Kind::Nodes),
-            Self::Pods(_) => Some(Kind::Pods),
-            Self::Groups(_) => Some(Kind::Groups),
-            Self::Queues(_) => Some(Kind::Queues),
-            Self::PriorityClasses(_) => Some(Kind::PriorityClasses),
-            Self::Budgets(_) => Some(Kind::Budgets),
-            Self::Namespaces(_) => Some(Kind::Namespaces),
-            Self::Claims(_) => Some(Kind::Claims),
-            Self::Volumes(_) => Some(Kind::Volumes),
-            Self::StorageClasses(_) => Some(Kind::StorageClasses),
-            Self::CsiNodes(_) => Some(Kind::CsiNodes),
-            Self::Attachments(_) => Some(Kind::Attachments),
-            Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => None,
+    /// Returns the kind of objects that this event says of up to when everything is known, and that time.
+    pub(super) const fn known(&self) -> Option<(Kind, Duration)> {
+        let (kind, as_of) = match self {
+            Self::Nodes(change) => (Kind::Nodes, change.as_of()),
+            Self::Pods(change) => (Kind::Pods, change.as_of()),
+            Self::Groups(change) => (Kind::Groups, change.as_of()),
+            Self::Queues(change) => (Kind::Queues, change.as_of()),
+            Self::PriorityClasses(change) => (Kind::PriorityClasses, change.as_of()),
+            Self::Budgets(change) => (Kind::Budgets, change.as_of()),
+            Self::Namespaces(change) => (Kind::Namespaces, change.as_of()),
+            Self::Claims(change) => (Kind::Claims, change.as_of()),
+            Self::Volumes(change) => (Kind::Volumes, change.as_of()),
+            Self::StorageClasses(change) => (Kind::StorageClasses, change.as_of()),
+            Self::CsiNodes(change) => (Kind::CsiNodes, change.as_of()),
+            Self::Attachments(change) => (Kind::Attachments, change.as_of()),
+            Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => return None,
+        };
+        match as_of {
+            Some(as_of) => Some((kind, as_of)),
+            None => None,
         }
     }
 }
@@ -136,7 +143,14 @@ impl<T, K> Change<T, K> {
     const fn went_back(&self) -> Option<u64> {
         match self {
             Self::Reset { generation, back: true, .. } => Some(*generation),
-            Self::Reset { back: false, .. } | Self::UpToDate | Self::Apply(_) | Self::Delete(_) | Self::Unreadable(_) => None,
+            Self::Reset { back: false, .. } | Self::UpToDate(_) | Self::Apply(_) | Self::Delete(_) | Self::Unreadable(_) => None,
+        }
+    }
+
+    const fn as_of(&self) -> Option<Duration> {
+        match self {
+            Self::Reset { as_of, .. } | Self::UpToDate(as_of) => Some(*as_of),
+            Self::Apply(_) | Self::Delete(_) | Self::Unreadable(_) => None,
         }
     }
 
@@ -144,7 +158,7 @@ impl<T, K> Change<T, K> {
         match self {
             Self::Reset { unreadable, .. } => unreadable.len(),
             Self::Unreadable(_) => 1,
-            Self::UpToDate | Self::Apply(_) | Self::Delete(_) => 0,
+            Self::UpToDate(_) | Self::Apply(_) | Self::Delete(_) => 0,
         }
     }
 }

@@ -124,7 +124,9 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Err(code) => return code,
     };
     let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics, relist } = setup;
-    observe::start(&mut program, &client, &readiness, &watch_metrics, &relist, &sender);
+    // While the machine is suspended the view of the cluster grows old.
+    let begin = clock::through_suspension();
+    observe::start(&mut program, &client, &readiness, &watch_metrics, &relist, &sender, begin);
     let placement = match flags.placement {
         Placement::Auto => Strategy::Auto,
         Placement::Spread => Strategy::Spread,
@@ -135,7 +137,7 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let dispatcher =
         Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency).with_scheduled_events(flags.scheduled_events);
     program.allow_work(DRAIN);
-    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, events, relist, watchdog, stop));
+    program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, (events, begin), relist, watchdog, stop));
     program.run().await
 }
 
@@ -156,19 +158,17 @@ fn refresh(owner: mpsc::Sender<Event>, metrics: Metrics) -> Refresh {
     Refresh::new(ask, move || shown.show(None))
 }
 
-/// The loop of the scheduler: takes in events and reports, runs the cycle and sends the commands.
+/// The loop of the scheduler: takes in events and reports, runs the cycle and sends the commands. The times in events count from the instant beside them.
 async fn own(
     mut state: State,
     mut dispatcher: Dispatcher,
     mut leadership: Leadership,
-    mut events: mpsc::Receiver<Event>,
+    (mut events, begin): (mpsc::Receiver<Event>, Instant),
     relist: Relist,
     watchdog: Watchdog,
     stop: Shutdown,
 ) -> Result<(), String> {
-    // While the machine is suspended the view of the cluster grows old.
-    let start = clock::through_suspension();
-    let now = || Now { wall: clock::now(), since_start: clock::through_suspension().saturating_duration_since(start) };
+    let now = || Now { wall: clock::now(), since_start: clock::through_suspension().saturating_duration_since(begin) };
     let mut leads = false;
     let mut decided_at = clock::monotonic();
     loop {
@@ -302,7 +302,15 @@ mod tests {
             let ((_events, receiver), (_trigger, stop)) = (mpsc::channel(1), Shutdown::new());
             let (watchdog, mut running) = (Watchdog::new(), JoinSet::new());
             watchdog.begin();
-            running.spawn(own(state, dispatcher, leadership, receiver, Relist::new(), watchdog.clone(), stop));
+            running.spawn(own(
+                state,
+                dispatcher,
+                leadership,
+                (receiver, clock::through_suspension()),
+                Relist::new(),
+                watchdog.clone(),
+                stop,
+            ));
             for _ in 0..3 {
                 assert_eq!(watchdog.probe(), None);
                 tokio::time::sleep(STALLED_AFTER).await;

@@ -6,6 +6,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::api::volumes::{
     AttachmentFacts, ClaimFacts, ClaimKey, CsiNode, CsiNodeFacts, PersistentVolume, PersistentVolumeClaim, StorageClassFacts,
@@ -24,7 +25,8 @@ use crate::runtime::watch::{BadObject, Outlet, WatchConfig, WatchEvent, watch_in
 
 use super::event::{Change, Event};
 
-/// Starts the watches, which send to `events` and list again when `relist` asks for it.
+/// Starts the watches, which send to `events` and list again when `relist` asks for it. `begin` is the start of the program, on the clock that runs while the machine
+/// is suspended.
 pub fn start(
     program: &mut Program,
     client: &Client,
@@ -32,6 +34,7 @@ pub fn start(
     metrics: &WatchMetrics,
     relist: &Relist,
     events: &mpsc::Sender<Event>,
+    begin: Instant,
 ) {
     let (asked, back) = (relist.clone(), events.clone());
     program.spawn(Stage::Work, "watch for a restored etcd", |stop| async move {
@@ -47,80 +50,87 @@ pub fn start(
         stop.unless(forward).await;
         Ok::<(), String>(())
     });
-    let mut watches = Watches { program, client, readiness, metrics, relist, events };
+    let mut watches = Watches { program, client, readiness, metrics, relist, events, begin };
     watches.start(
         "nodes",
         "watch nodes",
         |node: Node| NodeFacts::of(&node),
-        |event| Event::Nodes(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
+        move |event| Event::Nodes(change(event, begin, |facts| facts.name, |bad| Arc::from(bad.name))),
     );
     watches.start(
         "pods",
         "watch pods",
         |pod: Pod| PodFacts::of(&pod),
-        |event| Event::Pods(change(event, |facts| facts.uid, |bad| Uid::from(bad.uid.unwrap_or_default()))),
+        move |event| Event::Pods(change(event, begin, |facts| facts.uid, |bad| Uid::from(bad.uid.unwrap_or_default()))),
     );
     watches.start(
         "podgroups",
         "watch podgroups",
         |group: PodGroup| GroupFacts::of(&group),
-        |event| Event::Groups(change(event, |facts| facts.key, |bad| GroupKey::new(&bad.namespace.unwrap_or_default(), &bad.name))),
+        move |event| {
+            Event::Groups(change(event, begin, |facts| facts.key, |bad| GroupKey::new(&bad.namespace.unwrap_or_default(), &bad.name)))
+        },
     );
     watches.start(
         "queues",
         "watch queues",
         |queue: Queue| QueueFacts::of(&queue),
-        |event| Event::Queues(change(event, |facts| Arc::from(facts.name), |bad| Arc::from(bad.name))),
+        move |event| Event::Queues(change(event, begin, |facts| Arc::from(facts.name), |bad| Arc::from(bad.name))),
     );
-    watches.start("priorityclasses", "watch priorityclasses", PriorityClassFacts::of, |event| {
-        Event::PriorityClasses(change(event, |facts| facts.name, |bad| bad.name))
+    watches.start("priorityclasses", "watch priorityclasses", PriorityClassFacts::of, move |event| {
+        Event::PriorityClasses(change(event, begin, |facts| facts.name, |bad| bad.name))
     });
     watches.start(
         "poddisruptionbudgets",
         "watch poddisruptionbudgets",
         |budget: PodDisruptionBudget| BudgetFacts::of(&budget),
-        |event| Event::Budgets(change(event, |facts| facts.key, |bad| BudgetKey::new(&bad.namespace.unwrap_or_default(), &bad.name))),
+        move |event| {
+            Event::Budgets(change(event, begin, |facts| facts.key, |bad| BudgetKey::new(&bad.namespace.unwrap_or_default(), &bad.name)))
+        },
     );
     watches.start(
         "namespaces",
         "watch namespaces",
         |namespace: Namespace| NamespaceLabels::of(&namespace),
-        |event| Event::Namespaces(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
+        move |event| Event::Namespaces(change(event, begin, |facts| facts.name, |bad| Arc::from(bad.name))),
     );
     start_storage(&mut watches);
 }
 
 /// Starts the watches of the storage objects. They always run: whether a claim can be used must be known when the first pod with one comes.
 fn start_storage(watches: &mut Watches<'_>) {
+    let begin = watches.begin;
     watches.start(
         "persistentvolumeclaims",
         "watch persistentvolumeclaims",
         |claim: PersistentVolumeClaim| ClaimFacts::of(&claim),
-        |event| Event::Claims(change(event, |facts| facts.key, |bad| ClaimKey::new(&bad.namespace.unwrap_or_default(), &bad.name))),
+        move |event| {
+            Event::Claims(change(event, begin, |facts| facts.key, |bad| ClaimKey::new(&bad.namespace.unwrap_or_default(), &bad.name)))
+        },
     );
     watches.start(
         "persistentvolumes",
         "watch persistentvolumes",
         |volume: PersistentVolume| VolumeFacts::of(&volume),
-        |event| Event::Volumes(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
+        move |event| Event::Volumes(change(event, begin, |facts| facts.name, |bad| Arc::from(bad.name))),
     );
     watches.start(
         "storageclasses",
         "watch storageclasses",
         |class: StorageClass| StorageClassFacts::of(&class),
-        |event| Event::StorageClasses(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
+        move |event| Event::StorageClasses(change(event, begin, |facts| facts.name, |bad| Arc::from(bad.name))),
     );
     watches.start(
         "csinodes",
         "watch csinodes",
         |node: CsiNode| CsiNodeFacts::of(&node),
-        |event| Event::CsiNodes(change(event, |facts| facts.node, |bad| Arc::from(bad.name))),
+        move |event| Event::CsiNodes(change(event, begin, |facts| facts.node, |bad| Arc::from(bad.name))),
     );
     watches.start(
         "volumeattachments",
         "watch volumeattachments",
         |attachment: VolumeAttachment| AttachmentFacts::of(&attachment),
-        |event| Event::Attachments(change(event, |facts| facts.name, |bad| Arc::from(bad.name))),
+        move |event| Event::Attachments(change(event, begin, |facts| facts.name, |bad| Arc::from(bad.name))),
     );
 }
 
@@ -131,6 +141,7 @@ struct Watches<'a> {
     metrics: &'a WatchMetrics,
     relist: &'a Relist,
     events: &'a mpsc::Sender<Event>,
+    begin: Instant,
 }
 
 impl Watches<'_> {
@@ -154,12 +165,14 @@ impl Watches<'_> {
     }
 }
 
-fn change<F, I>(event: WatchEvent<F>, key: impl Fn(F) -> I, bad_key: impl Fn(BadObject) -> I) -> Change<F, I> {
+fn change<F, I>(event: WatchEvent<F>, begin: Instant, key: impl Fn(F) -> I, bad_key: impl Fn(BadObject) -> I) -> Change<F, I> {
+    let since_begin = |time: Instant| time.saturating_duration_since(begin);
     match event {
-        WatchEvent::Reset { objects, bad, generation, back } => {
-            Change::Reset { all: objects, unreadable: bad.into_iter().map(bad_key).collect(), generation, back }
+        WatchEvent::Reset { objects, bad, generation, back, as_of } => {
+            let unreadable = bad.into_iter().map(bad_key).collect();
+            Change::Reset { all: objects, unreadable, generation, back, as_of: since_begin(as_of) }
         }
-        WatchEvent::UpToDate => Change::UpToDate,
+        WatchEvent::UpToDate(as_of) => Change::UpToDate(since_begin(as_of)),
         WatchEvent::Apply(facts) => Change::Apply(facts),
         WatchEvent::Delete(facts) => Change::Delete(key(facts)),
         WatchEvent::Bad(bad) if bad.deleted => Change::Delete(bad_key(bad)),

@@ -5,7 +5,7 @@ use super::event::{Change, Event};
 use super::metrics::Metrics;
 use super::state::State;
 use super::takeover::Handover;
-use super::testing::{at, leading, no_volumes, reset, state};
+use super::testing::{at, leading, nothing_else, reset, state};
 use crate::api::QueueFacts;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::cycle::testing::{POLICY, queue};
@@ -22,11 +22,7 @@ fn deliver(state: &mut State, part: usize, queues: &[QueueFacts], millis: u64) {
         2 => state.apply(Event::Groups(reset(Vec::new())), now),
         3 => state.apply(Event::Queues(reset(queues.to_vec())), now),
         4 => state.apply(Event::PriorityClasses(reset(Vec::new())), now),
-        5 => {
-            state.apply(Event::Budgets(reset(Vec::new())), now);
-            state.apply(Event::Namespaces(reset(Vec::new())), now);
-            no_volumes().into_iter().for_each(|event| state.apply(event, now));
-        }
+        5 => nothing_else(0).into_iter().skip(1).for_each(|event| state.apply(event, now)),
         _ => state.lead(Handover::Clean, 0, now),
     }
 }

@@ -97,8 +97,8 @@ impl State {
     pub fn apply(&mut self, event: Event, now: Now) {
         self.metrics.unreadable.inc_by(u64::try_from(event.unreadable()).unwrap_or(u64::MAX));
         let decided = self.decides();
-        if let Some(kind) = event.kind() {
-            self.view.heard(kind, now.since_start);
+        if let Some((kind, as_of)) = event.known() {
+            self.view.known(kind, as_of);
         }
         if let Some(generation) = event.went_back()
             && self.view.went_back(generation)

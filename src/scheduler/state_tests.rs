@@ -5,7 +5,7 @@ use crate::api::{GroupKey, NodeFacts};
 use crate::cycle::testing::{group, node, pod, running};
 use crate::scheduler::command::NominatedNode;
 use crate::scheduler::event::Change;
-use crate::scheduler::testing::{at, binds, group_status, no_volumes, ready, reset, state, written};
+use crate::scheduler::testing::{at, binds, group_status, nothing_else, ready, reset, state, up_to_date, written};
 
 #[test]
 fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
@@ -14,10 +14,7 @@ fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     state.apply(Event::Groups(reset(vec![group("ns", "g", 1, "default")])), at(0));
     state.apply(Event::Queues(reset(Vec::new())), at(0));
     state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(0));
-    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
-    state.apply(Event::Budgets(reset(Vec::new())), at(0));
-    state.apply(Event::Namespaces(reset(Vec::new())), at(0));
-    no_volumes().into_iter().for_each(|event| state.apply(event, at(0)));
+    nothing_else(0).into_iter().for_each(|event| state.apply(event, at(0)));
     assert!(state.tick(at(1000)).is_empty());
     assert_eq!(state.next(Duration::ZERO), None);
     state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
@@ -39,7 +36,13 @@ fn an_object_missing_in_a_new_list_is_deleted_unless_it_could_not_be_decoded() {
     let pods = ["a", "b", "c"].map(|name| running(pod("ns", name, "g", &[("cpu", 1)]), "n"));
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), vec![group("ns", "g", 1, "default")]);
     state.apply(
-        Event::Pods(Change::Reset { all: vec![pods[0].clone()], unreadable: vec![pods[1].uid.clone()], generation: 0, back: false }),
+        Event::Pods(Change::Reset {
+            all: vec![pods[0].clone()],
+            unreadable: vec![pods[1].uid.clone()],
+            generation: 0,
+            back: false,
+            as_of: Duration::ZERO,
+        }),
         at(0),
     );
     state.apply(Event::Pods(Change::Unreadable(pods[1].uid.clone())), at(0));
@@ -154,9 +157,7 @@ fn the_timeout_for_victims_wakes_the_loop() {
     }
     assert_eq!(state.next(Duration::from_millis(12_500)), Some(Duration::from_secs(90)));
     // The view is recent.
-    state.apply(Event::Nodes(Change::UpToDate), at(60_000));
-    state.apply(Event::Pods(Change::UpToDate), at(60_000));
-    state.apply(Event::Queues(Change::UpToDate), at(60_000));
+    up_to_date(&mut state, at(60_000));
     assert!(state.has_work(at(90_000)) && !state.has_work(at(89_999)));
 }
 

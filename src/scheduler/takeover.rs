@@ -84,22 +84,6 @@ impl Kind {
             Self::Attachments => "volumeattachments",
         }
     }
-
-    /// Returns whether a new leader lists this kind again: what is free follows from it.
-    #[must_use]
-    pub const fn is_listed_again(self) -> bool {
-        match self {
-            Self::Nodes | Self::Pods | Self::Groups | Self::Queues => true,
-            Self::PriorityClasses
-            | Self::Budgets
-            | Self::Namespaces
-            | Self::Claims
-            | Self::Volumes
-            | Self::StorageClasses
-            | Self::CsiNodes
-            | Self::Attachments => false,
-        }
-    }
 }
 
 /// The answer to the write that fences a pod.
@@ -171,11 +155,8 @@ impl Takeover {
     #[must_use]
     pub fn stage(&self) -> Stage {
         let Some((handover, generation)) = self.won else { return Stage::Standby };
-        let fresh = |kind: Kind| {
-            let needed = if kind.is_listed_again() { generation } else { 0 };
-            self.listed.get(&kind).is_some_and(|listed| *listed >= needed)
-        };
-        if !Kind::ALL.into_iter().all(fresh) {
+        // All kinds: whether a pod fits follows from its claims and the drivers of its node as well.
+        if !Kind::ALL.iter().all(|kind| self.listed.get(kind).is_some_and(|listed| *listed >= generation)) {
             return Stage::Listing;
         }
         match (handover, &self.fences) {

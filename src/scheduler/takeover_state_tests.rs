@@ -4,7 +4,7 @@ use super::command::Command;
 use super::event::{Change, Event, Fenced, Report};
 use super::state::State;
 use super::takeover::{FenceAnswer, Handover};
-use super::testing::{at, binds, listed, no_volumes, reset, state};
+use super::testing::{at, binds, listed, nothing_else, state};
 use crate::api::PodFacts;
 use crate::cycle::testing::{group, node, pod, queue, running};
 
@@ -13,10 +13,7 @@ fn lists(state: &mut State, pods: Vec<PodFacts>, generation: u64) {
     state.apply(Event::Nodes(listed(vec![node("n", &[("cpu", 1)])], generation)), at(0));
     state.apply(Event::Groups(listed(["a", "b"].map(|name| group("ns", name, 1, "default")).into(), generation)), at(0));
     state.apply(Event::Queues(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], generation)), at(0));
-    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
-    state.apply(Event::Budgets(reset(Vec::new())), at(0));
-    state.apply(Event::Namespaces(reset(Vec::new())), at(0));
-    no_volumes().into_iter().for_each(|event| state.apply(event, at(0)));
+    nothing_else(generation).into_iter().for_each(|event| state.apply(event, at(0)));
     state.apply(Event::Pods(listed(pods, generation)), at(0));
 }
 
@@ -109,7 +106,8 @@ fn after_the_cluster_went_back_the_pods_are_fenced_again() {
     answer(&mut state, "a", FenceAnswer::Landed, 70);
     assert_eq!(state.tick(at(10)), []);
     // The restored pod has no node, and the watch never shows one.
-    let restored = Change::Reset { all: vec![waits("a"), waits("b")], unreadable: Vec::new(), generation: 1, back: true };
+    let restored =
+        Change::Reset { all: vec![waits("a"), waits("b")], unreadable: Vec::new(), generation: 1, back: true, as_of: at(20).since_start };
     state.apply(Event::Pods(restored), at(20));
     assert_eq!(fenced(&state.tick(at(20))), ["a", "b"]);
     answer(&mut state, "a", FenceAnswer::Fenced, 30);

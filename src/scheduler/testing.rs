@@ -31,18 +31,42 @@ pub(super) fn reset<T, K>(all: Vec<T>) -> Change<T, K> {
 
 /// Returns a complete list of this generation.
 pub(super) fn listed<T, K>(all: Vec<T>, generation: u64) -> Change<T, K> {
-    Change::Reset { all, unreadable: Vec::new(), generation, back: false }
+    Change::Reset { all, unreadable: Vec::new(), generation, back: false, as_of: Duration::ZERO }
 }
 
-/// Returns the complete lists of the storage objects of a cluster without any.
-pub(super) fn no_volumes() -> [Event; 5] {
+/// Returns the complete lists of this generation of the kinds that a cluster may have no objects of.
+pub(super) fn nothing_else(generation: u64) -> [Event; 8] {
     [
-        Event::Claims(reset(Vec::new())),
-        Event::Volumes(reset(Vec::new())),
-        Event::StorageClasses(reset(Vec::new())),
-        Event::CsiNodes(reset(Vec::new())),
-        Event::Attachments(reset(Vec::new())),
+        Event::PriorityClasses(listed(Vec::new(), generation)),
+        Event::Budgets(listed(Vec::new(), generation)),
+        Event::Namespaces(listed(Vec::new(), generation)),
+        Event::Claims(listed(Vec::new(), generation)),
+        Event::Volumes(listed(Vec::new(), generation)),
+        Event::StorageClasses(listed(Vec::new(), generation)),
+        Event::CsiNodes(listed(Vec::new(), generation)),
+        Event::Attachments(listed(Vec::new(), generation)),
     ]
+}
+
+/// The kinds of events, as functions that make the one that says up to when everything is known, in the order of [`super::takeover::Kind::ALL`].
+pub(super) const BOOKMARKS: [fn(Duration) -> Event; 12] = [
+    |as_of| Event::Nodes(Change::UpToDate(as_of)),
+    |as_of| Event::Pods(Change::UpToDate(as_of)),
+    |as_of| Event::Groups(Change::UpToDate(as_of)),
+    |as_of| Event::Queues(Change::UpToDate(as_of)),
+    |as_of| Event::PriorityClasses(Change::UpToDate(as_of)),
+    |as_of| Event::Budgets(Change::UpToDate(as_of)),
+    |as_of| Event::Namespaces(Change::UpToDate(as_of)),
+    |as_of| Event::Claims(Change::UpToDate(as_of)),
+    |as_of| Event::Volumes(Change::UpToDate(as_of)),
+    |as_of| Event::StorageClasses(Change::UpToDate(as_of)),
+    |as_of| Event::CsiNodes(Change::UpToDate(as_of)),
+    |as_of| Event::Attachments(Change::UpToDate(as_of)),
+];
+
+/// Makes the view of every kind up to date.
+pub(super) fn up_to_date(state: &mut State, now: Now) {
+    BOOKMARKS.iter().for_each(|bookmark| state.apply(bookmark(now.since_start), now));
 }
 
 /// Makes the state lead with complete lists. `queues` are in addition to `root` and `default`.
@@ -58,10 +82,7 @@ pub(super) fn leading(
     state.apply(Event::Pods(reset(pods)), at(0));
     state.apply(Event::Groups(reset(groups)), at(0));
     state.apply(Event::Queues(reset(usual.into_iter().chain(queues).collect())), at(0));
-    state.apply(Event::PriorityClasses(reset(Vec::new())), at(0));
-    state.apply(Event::Budgets(reset(Vec::new())), at(0));
-    state.apply(Event::Namespaces(reset(Vec::new())), at(0));
-    no_volumes().into_iter().for_each(|event| state.apply(event, at(0)));
+    nothing_else(0).into_iter().for_each(|event| state.apply(event, at(0)));
     state.lead(Handover::Clean, 0, at(0));
     state
 }

@@ -1,6 +1,7 @@
 //! Is the scheduler's view of the cluster good enough to decide on? Pure.
 //!
-//! * A view of nodes, pods or queues in which nothing was heard of the API server for [`OLDEST`] may be wrong without limit: its watch is silent.
+//! * A view of nodes, pods, queues or storage that is older than [`OLDEST`] may be wrong without limit: its watch is silent, or the API server is cut off from etcd and repeats
+//!   what it knows. A view is as old as the time up to which everything is known (`runtime::watch_freshness`), and not as the last word of its watch.
 //! * After the cluster went back (its etcd was restored from a backup) the kinds are listed again one after the other. Until all are complete, the view is
 //!   partly of a state that does not exist any more.
 //!
@@ -12,18 +13,32 @@ use std::time::Duration;
 
 use super::takeover::Kind;
 
-/// The greatest age of a view that decisions are made on. A healthy API server is heard of at least once in 61 s. A watch is dead after 75 s of silence
-/// (`runtime::watch`), and its list has 5 s before decisions stop.
+/// The greatest age of a view that decisions are made on. A healthy API server shows at least once in 61 s a state of a few seconds before. A watch is dead when it is
+/// 75 s old (`runtime::watch`), and its list has 5 s before decisions stop.
 pub(super) const OLDEST: Duration = Duration::from_secs(80);
 
-/// The kinds that have a limit of age: others change them, and a decision on an old state takes what is not there. The pods of other schedulers are known from the
-/// view of pods alone. A PodGroup only says what its members may do together.
-const AGING: [Kind; 3] = [Kind::Nodes, Kind::Pods, Kind::Queues];
+/// Returns whether this kind has a limit of age: others change it, and whether a pod fits follows from it. A decision on an old state takes what is not there. The
+/// pods of other schedulers are known from the view of pods alone, and what a node's drivers take from those of storage.
+const fn has_limit(kind: Kind) -> bool {
+    match kind {
+        Kind::Nodes
+        | Kind::Pods
+        | Kind::Queues
+        | Kind::Namespaces
+        | Kind::Claims
+        | Kind::Volumes
+        | Kind::StorageClasses
+        | Kind::CsiNodes
+        | Kind::Attachments => true,
+        // A PodGroup only says what its members may do together. The others are for the order and for evictions, which the API server checks.
+        Kind::Groups | Kind::PriorityClasses | Kind::Budgets => false,
+    }
+}
 
 /// Why no decision is made on a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// Nothing was heard about this kind for so long.
+    /// The view of this kind is that old.
     Old(Kind, Duration),
     /// The cluster went back, and not every kind was listed since.
     WentBack,
@@ -35,7 +50,7 @@ impl fmt::Display for Trouble {
             Self::Old(kind, age) => {
                 write!(
                     f,
-                    "nothing was heard about {} for {} s (limit {} s): their watch is silent",
+                    "the view of {} is {} s old (limit {} s): their watch is silent, or its API server is cut off from etcd",
                     kind.resource(),
                     age.as_secs(),
                     OLDEST.as_secs()
@@ -46,10 +61,10 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// When each kind was heard of, and which list of it is known.
+/// Up to when each kind is known, and which list of it.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    heard: BTreeMap<Kind, Duration>,
+    known: BTreeMap<Kind, Duration>,
     /// The generation of the last complete list of each kind.
     listed: BTreeMap<Kind, u64>,
     /// The generation of the lists that show the state since the cluster went back; 0 if it never did.
@@ -59,9 +74,9 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Records that the API server was heard of about this kind: a complete list, an event or a bookmark.
-    pub(super) fn heard(&mut self, kind: Kind, now: Duration) {
-        self.heard.insert(kind, now);
+    /// Records that everything is known about this kind that happened before `as_of`.
+    pub(super) fn known(&mut self, kind: Kind, as_of: Duration) {
+        self.known.insert(kind, as_of);
     }
 
     /// Records a complete list of this generation.
@@ -81,14 +96,15 @@ impl View {
         if Kind::ALL.iter().any(|kind| self.listed.get(kind).is_some_and(|generation| *generation < self.back)) {
             return Some(Trouble::WentBack);
         }
-        let ages = AGING.into_iter().filter_map(|kind| Some((kind, self.age(kind, now)?)));
+        let limited = Kind::ALL.into_iter().filter(|kind| has_limit(*kind));
+        let ages = limited.filter_map(|kind| Some((kind, self.age(kind, now)?)));
         let (kind, age) = ages.max_by_key(|(_, age)| *age)?;
         (age > OLDEST).then_some(Trouble::Old(kind, age))
     }
 
-    /// Returns how long ago this kind was heard of; `None` before its first list.
+    /// Returns how old the view of this kind is; `None` before its first list.
     pub(super) fn age(&self, kind: Kind, now: Duration) -> Option<Duration> {
-        Some(now.saturating_sub(*self.heard.get(&kind)?))
+        Some(now.saturating_sub(*self.known.get(&kind)?))
     }
 
     /// Returns whether a decision may be made now, and logs when that changes.

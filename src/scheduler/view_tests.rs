@@ -6,25 +6,9 @@ use super::super::command::Command;
 use super::super::debug::answer;
 use super::super::event::{Change, Event, Question, Report, WriteOutcome};
 use super::super::state::{Now, State};
-use super::super::testing::{at, binds, group_status, ready, written};
+use super::super::testing::{BOOKMARKS, at, binds, group_status, ready, up_to_date, written};
 use crate::api::{GroupFacts, PodFacts};
 use crate::cycle::testing::{group, node, pod, queue};
-
-/// The kinds of events, as functions that make the one that says nothing new.
-const BOOKMARKS: [fn() -> Event; 12] = [
-    || Event::Nodes(Change::UpToDate),
-    || Event::Pods(Change::UpToDate),
-    || Event::Groups(Change::UpToDate),
-    || Event::Queues(Change::UpToDate),
-    || Event::PriorityClasses(Change::UpToDate),
-    || Event::Budgets(Change::UpToDate),
-    || Event::Namespaces(Change::UpToDate),
-    || Event::Claims(Change::UpToDate),
-    || Event::Volumes(Change::UpToDate),
-    || Event::StorageClasses(Change::UpToDate),
-    || Event::CsiNodes(Change::UpToDate),
-    || Event::Attachments(Change::UpToDate),
-];
 
 /// Returns a state with a node, and nothing to do.
 fn idle() -> State {
@@ -39,12 +23,12 @@ fn create(state: &mut State, name: &str, now: Now) {
 }
 
 #[test]
-fn no_decision_is_made_on_nodes_or_queues_that_were_not_heard_of_for_80_s() {
-    for (silent, name) in [(0, "nodes"), (3, "queues")] {
+fn no_decision_is_made_on_a_view_that_is_older_than_80_s() {
+    for (silent, name) in [(0, "nodes"), (3, "queues"), (7, "persistentvolumeclaims"), (10, "csinodes"), (11, "volumeattachments")] {
         let mut state = idle();
         for (number, bookmark) in BOOKMARKS.iter().enumerate() {
             let now = if number == silent { at(10_000) } else { at(60_000) };
-            state.apply(bookmark(), now);
+            state.apply(bookmark(now.since_start), at(60_000));
         }
         create(&mut state, "a", at(90_000));
         assert!(state.has_work(at(90_000)));
@@ -55,12 +39,12 @@ fn no_decision_is_made_on_nodes_or_queues_that_were_not_heard_of_for_80_s() {
         let shown = answer(&state, Question::View, Duration::from_millis(90_001));
         assert_eq!(shown["decides"], false);
         let trouble = shown["trouble"].as_str().unwrap();
-        assert!(trouble.starts_with(&format!("nothing was heard about {name} for 80 s")), "{trouble}");
-        assert_eq!((&shown["ageSeconds"][name], &shown["ageSeconds"]["pods"]), (&80.001.into(), &0.0.into()));
+        assert!(trouble.starts_with(&format!("the view of {name} is 80 s old (limit 80 s)")), "{trouble}");
+        assert_eq!((&shown["ageSeconds"][name], &shown["ageSeconds"]["pods"]), (&80.001.into(), &30.001.into()));
         // No timer of a decision wakes the loop meanwhile: it would turn without end.
         let next = state.next(Duration::from_millis(90_001));
         assert!(next.is_none_or(|next| next > Duration::from_millis(90_001)), "{next:?}");
-        state.apply(BOOKMARKS[silent](), at(95_000));
+        state.apply(BOOKMARKS[silent](Duration::from_secs(94)), at(95_000));
         assert_eq!(binds(&state.tick(at(95_000))), 1, "{name}: it goes on by itself");
         assert_eq!(answer(&state, Question::View, Duration::from_secs(95))["decides"], true);
     }
@@ -68,36 +52,45 @@ fn no_decision_is_made_on_nodes_or_queues_that_were_not_heard_of_for_80_s() {
 
 /// Pods of other schedulers are known from the view of pods alone: a node may be full of them.
 #[test]
-fn no_decision_is_made_on_pods_that_were_not_heard_of_for_80_s() {
+fn no_decision_is_made_on_a_view_of_pods_that_is_older_than_80_s() {
     let mut state = idle();
     state.apply(Event::Pods(Change::Apply(pod("ns", "a", "g", &[("cpu", 5)]))), at(10_000));
     assert_eq!(binds(&state.tick(at(10_000))), 0, "no node has room");
-    for now in [90_000, 90_001] {
-        state.apply(Event::Queues(Change::UpToDate), at(now));
-        state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 8)]))), at(now));
-    }
+    up_to_date(&mut state, at(90_001));
+    state.apply(Event::Pods(Change::UpToDate(Duration::from_secs(10))), at(90_001));
+    state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 8)]))), at(90_001));
     assert_eq!(binds(&state.tick(at(90_001))), 0);
     let shown = answer(&state, Question::View, Duration::from_millis(90_001));
-    assert!(shown["trouble"].as_str().unwrap().starts_with("nothing was heard about pods for 80 s"), "{shown}");
-    state.apply(Event::Pods(Change::UpToDate), at(95_000));
+    assert!(shown["trouble"].as_str().unwrap().starts_with("the view of pods is 80 s old"), "{shown}");
+    state.apply(Event::Pods(Change::UpToDate(Duration::from_secs(95))), at(95_000));
     assert_eq!(binds(&state.tick(at(95_000))), 1);
 }
 
+/// An API server that is cut off from etcd repeats what it knows, and a watch that is behind shows what happened minutes before.
 #[test]
-fn every_event_and_every_list_counts_as_heard_and_other_kinds_may_be_silent() {
+fn an_event_alone_says_nothing_of_the_age_of_a_view() {
     let mut state = idle();
-    state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 1)]))), at(80_000));
-    state.apply(Event::Queues(Change::Unreadable("q".into())), at(80_000));
-    assert_eq!(binds(&state.tick(at(80_000))), 0);
-    // Pods, PodGroups and all others were not heard of for 155 s.
-    create(&mut state, "a", at(155_000));
-    assert_eq!(binds(&state.tick(at(155_000))), 1);
+    up_to_date(&mut state, at(20_000));
+    state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 1)]))), at(100_000));
+    state.apply(Event::Queues(Change::Unreadable("q".into())), at(100_000));
+    create(&mut state, "a", at(100_001));
+    assert_eq!(binds(&state.tick(at(100_001))), 0);
+    // A complete list says it.
+    up_to_date(&mut state, at(100_002));
+    state.apply(Event::Queues(Change::UpToDate(Duration::from_secs(20))), at(100_002));
+    assert_eq!(binds(&state.tick(at(100_002))), 0);
+    let queues = vec![queue("root", None, &[]), queue("default", Some("root"), &[])];
+    state.apply(
+        Event::Queues(Change::Reset { all: queues, unreadable: Vec::new(), generation: 0, back: false, as_of: Duration::from_secs(99) }),
+        at(100_003),
+    );
+    assert_eq!(binds(&state.tick(at(100_003))), 1);
 }
 
 /// Delivers the complete list of the kind with this number after the cluster went back.
 fn restored(state: &mut State, kind: usize, pods: &[PodFacts], groups: &[GroupFacts], generation: u64) {
     fn list<T: Clone, K>(all: &[T], generation: u64) -> Change<T, K> {
-        Change::Reset { all: all.to_vec(), unreadable: Vec::new(), generation, back: true }
+        Change::Reset { all: all.to_vec(), unreadable: Vec::new(), generation, back: true, as_of: Duration::ZERO }
     }
     let queues = [queue("root", None, &[]), queue("default", Some("root"), &[])];
     let event = match kind {

@@ -279,6 +279,22 @@ spec:
 {{- end }}
 {{- end }}
 {{- if $election }}
+{{- /* Without a Lease a program waits for its duration: it may have been deleted under its holder. One without a holder says that there is none. */}}
+{{- if not (lookup "coordination.k8s.io/v1" "Lease" .root.Release.Namespace (printf "podgroup-%s" .component)) }}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata:
+  name: podgroup-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "podgroup.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+  annotations:
+    # It belongs to the program from now on: no upgrade, rollback or uninstallation touches it.
+    helm.sh/hook: pre-install
+    helm.sh/hook-delete-policy: hook-failed
+{{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

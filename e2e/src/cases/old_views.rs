@@ -1,4 +1,4 @@
-//! Rows W1 and W2: the scheduler's view of queues or nodes is old, because a watch is open and says nothing.
+//! Rows W1 to W3: the scheduler's view of queues or nodes is old, because a watch is open and says nothing, or nothing new.
 
 use anyhow::Result;
 use kube::api::{Patch, PatchParams};
@@ -45,6 +45,32 @@ pub(super) async fn silent_nodes(w: &mut World) -> Result<()> {
     gang(&client, "gang", 4, "default").await?;
     stays_unbound(&client, "gang").await?;
     cordon(&client, "n1", false).await?;
+    wait_running(&client, "gang", 4, 10).await
+}
+
+/// W3. The watch of queues repeats its last version in bookmarks, as that of an API server does which is cut off from etcd. A capability is lowered, and 90 s later a
+/// gang is created that fits only the old one: it is not bound, and is when the capability is raised again. All other requests have a healthy API server.
+pub(super) async fn repeated_queues(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "8")]).await?;
+    let repeats = Fault::Stream(secs(5), StreamFault::Hold(secs(600)));
+    w.aim(Rule { verb: Some(Verb::Watch), resource: "queues", name: None, fault: repeats, times: 1 })?;
+    w.scheduler_path()?.cut();
+    // The proxy knows what to repeat from the first event.
+    for number in 0..4 {
+        sleep(secs(1)).await;
+        patch_queue(&client, "team", json!({"metadata": {"labels": {"touched": number.to_string()}}})).await?;
+    }
+    wait_until(secs(20), "the watch of queues repeats a version", || async {
+        Ok(Seen::when(w.hits("watch-hold")? == 1, || "it shows events".to_owned()))
+    })
+    .await?;
+    patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "2"}}})).await?;
+    sleep(HONOURED).await;
+    gang(&client, "gang", 4, "team").await?;
+    stays_unbound(&client, "gang").await?;
+    patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
     wait_running(&client, "gang", 4, 10).await
 }
 

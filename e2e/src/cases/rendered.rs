@@ -228,7 +228,8 @@ async fn with_a_certificate(cluster: &Cluster, seen: &mut Vec<String>) -> Result
 
 /// Checks both Leases: in the namespace of the release, held by these pods, and no other Lease of ours anywhere.
 pub(super) async fn both_lead(client: &Client, label: &str) -> Result<()> {
-    wait_until(secs(20), "both programs lead with the Leases of the chart's roles", || async {
+    // A case before has deleted the Leases: each program waits for 15 s.
+    wait_until(secs(40), "both programs lead with the Leases of the chart's roles", || async {
         let mut held: Vec<_> = Api::<Lease>::all(client.clone())
             .list(&ListParams::default())
             .await?

@@ -42,8 +42,9 @@ impl World {
             out.extend((left.deletes > 0 && matches!(now.life, Life::Waits | Life::Bound)).then_some(Action::Delete { pod }));
             out.extend((left.touches > 0 && now.life == Life::Waits).then_some(Action::Touch { pod }));
         }
-        if left.clears > 0 && state.lease.exists && state.lease.holder != 0 && self.has_run_out(state) {
-            out.extend([Action::ClearHolder, Action::DeleteLease]);
+        if left.clears > 0 && state.lease.exists && state.lease.holder != 0 {
+            out.push(Action::DeleteLease);
+            out.extend(self.has_run_out(state).then_some(Action::ClearHolder));
         }
         for (proc, now) in state.procs.iter().enumerate().filter(|(_, now)| now.id != 0) {
             let leads = now.term == Term::Leads;
@@ -173,7 +174,7 @@ impl World {
         }
     }
 
-    /// Returns whether another process may see that the lease has run out. This is the one assumption on time: the clock of its holder has passed the renew
+    /// Returns whether another process may see that the lease has run out, or that it was absent for its whole duration. This is the one assumption on time: the clock of its holder has passed the renew
     /// deadline by then, or the holder is dead.
     pub(crate) fn has_run_out(&self, state: &State) -> bool {
         let holds = |proc: &&Proc| proc.id == state.lease.holder;

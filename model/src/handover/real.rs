@@ -15,7 +15,7 @@ use podgroup::scheduler::dispatch::bind_outcome::{
 use podgroup::scheduler::takeover::{FenceAnswer, Kind, Release, Stage, Takeover, may_release};
 use tokio::time::Instant;
 
-use super::values::{Attempt, Back, KINDS, Lease, PODS, Place};
+use super::values::{Attempt, Back, Lease, PODS, Place};
 
 /// The number of the request for lists that a process makes when it wins the lease. It wins once.
 const GENERATION: u64 = 1;
@@ -109,7 +109,7 @@ fn happen(takeover: &mut Takeover, event: Event) {
         Event::Won(handover) => takeover.won(handover, GENERATION),
         Event::Listed { kind, fresh } => {
             for kind in kinds(kind) {
-                takeover.listed(*kind, if fresh { GENERATION } else { GENERATION - 1 });
+                takeover.listed(kind, if fresh { GENERATION } else { GENERATION - 1 });
             }
         }
         Event::Fence(unbound) => {
@@ -122,10 +122,13 @@ fn happen(takeover: &mut Takeover, event: Event) {
     }
 }
 
-/// Returns the real kinds of a kind of the model. Where PodGroups matter is not modelled: their list comes with that of the queues.
-fn kinds(kind: usize) -> &'static [Kind] {
-    const KIND: [&[Kind]; KINDS] = [&[Kind::Pods], &[Kind::Nodes], &[Kind::Queues, Kind::Groups]];
-    KIND[kind]
+/// Returns the real kinds of a kind of the model. Where the kinds matter that are not modelled is left out: their lists come with that of the queues.
+fn kinds(kind: usize) -> Vec<Kind> {
+    match kind {
+        0 => vec![Kind::Pods],
+        1 => vec![Kind::Nodes],
+        _ => Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Pods | Kind::Nodes)).collect(),
+    }
 }
 
 fn uid(slot: usize, number: u8) -> Uid {
@@ -141,20 +144,20 @@ pub(crate) fn releases_drained(complete: bool, unknown: usize) -> Option<bool> {
     }
 }
 
-/// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged for its whole duration.
-///
-/// A process that has started since the Lease was deleted has seen it too: see "What is not shown" in `docs/design/model.md`.
+/// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged, or absent, for its whole duration. A
+/// process that has started since the Lease was deleted has not seen it.
 pub(crate) fn win(lease: Lease, id: u8, run_out: bool) -> Option<Handover> {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let name = |id: u8| if id == 0 { String::new() } else { format!("process-{id}") };
     let record = Record { holder: name(lease.holder), duration_seconds: Some(15), drained: lease.drained, ..Record::default() };
-    let seen = (lease.exists || lease.holder != 0).then(|| Observed { record, since: *START });
-    let presence = if lease.exists { Presence::Present } else { Presence::Absent };
+    let known = (lease.exists || lease.holder != 0).then(|| Observed { record, since: *START });
+    let presence = if lease.exists { Presence::Present } else { Presence::Absent { since: *START } };
     let now = if run_out { *START + LEASE } else { *START };
-    match decide(seen.as_ref(), presence, &name(id), LEASE, now) {
-        Step::Wait { .. } => None,
-        step => Some(handover(seen.as_ref(), &step)),
-    }
+    let win = |seen: Option<&Observed>| match decide(seen, presence, &name(id), LEASE, now) {
+        Step::Wait { .. } | Step::WaitForHolder { .. } => None,
+        step => Some(handover(seen, &step)),
+    };
+    win(known.as_ref()).or_else(|| if lease.exists { None } else { win(None) })
 }
 
 /// The preconditions that the real requests carry.

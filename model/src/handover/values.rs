@@ -203,7 +203,7 @@ pub(crate) struct Left {
     pub(crate) deletes: u8,
     /// A watch lists again by itself: the list began before the lease was won.
     pub(crate) relists: u8,
-    /// A person empties or deletes the Lease of a process that is dead or over.
+    /// A person deletes the Lease, or empties that of a process that is dead or over.
     pub(crate) clears: u8,
 }
 

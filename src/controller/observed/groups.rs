@@ -49,7 +49,7 @@ impl Groups {
                 affected.extend(missed.into_iter().map(Affected::UnlistedGroup));
                 affected
             }
-            WatchEvent::UpToDate => Vec::new(),
+            WatchEvent::UpToDate(_) => Vec::new(),
             WatchEvent::Apply(seen) => vec![self.put(seen)],
             WatchEvent::Delete(seen) => vec![self.drop(seen)],
             WatchEvent::Bad(bad) if bad.deleted => vec![self.drop(foreign(&bad))],

@@ -168,7 +168,7 @@ impl Owners {
                 affected.extend(objects.into_iter().filter_map(|seen| self.put(kind, seen, related)));
                 affected
             }
-            WatchEvent::UpToDate => Vec::new(),
+            WatchEvent::UpToDate(_) => Vec::new(),
             WatchEvent::Apply(seen) => self.put(kind, seen, related).into_iter().collect(),
             WatchEvent::Delete(seen) => self.drop(seen.uid(), related).into_iter().collect(),
             // An owner that cannot be decoded counts as deleted: no PodGroup is created for it, and no PodGroup with an owner is deleted.
@@ -214,7 +214,7 @@ impl Owners {
                 self.deployments = objects.into_iter().map(|facts| (facts.uid.clone(), facts)).collect();
                 changed = differing(&before, &self.deployments);
             }
-            WatchEvent::UpToDate => {}
+            WatchEvent::UpToDate(_) => {}
             WatchEvent::Apply(facts) => {
                 let uid = facts.uid.clone();
                 // The status changes with every pod. Only facts that a PodGroup depends on affect it.
@@ -250,7 +250,7 @@ impl Owners {
                 self.namespaces = objects.into_iter().map(|facts| (Arc::clone(&facts.name), facts)).collect();
                 changed = differing(&before, &self.namespaces);
             }
-            WatchEvent::UpToDate => {}
+            WatchEvent::UpToDate(_) => {}
             WatchEvent::Apply(facts) => {
                 let name = Arc::clone(&facts.name);
                 if self.namespaces.get(&name) != Some(&facts) {

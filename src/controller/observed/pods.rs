@@ -136,7 +136,7 @@ impl Pods {
                 affected.extend(objects.into_iter().flat_map(|seen| self.put(scheduler, seen)));
                 affected
             }
-            WatchEvent::UpToDate => Vec::new(),
+            WatchEvent::UpToDate(_) => Vec::new(),
             WatchEvent::Apply(seen) => self.put(scheduler, seen),
             WatchEvent::Delete(seen) => self.drop(&seen.pod.uid),
             // The PodGroup of a pod that cannot be decoded is not known. The list before a DELETE reads only metadata and finds the pod.

@@ -8,6 +8,7 @@ use super::*;
 
 use crate::api::workload::{Deployment, Job, PodSource, ReplicaSet, StatefulSet};
 use crate::lifecycle::{NotOurs, Ours, Version};
+use crate::runtime::clock;
 
 fn uid(number: u32) -> Uid {
     Uid::from(format!("{number:08x}-0000-1111-2222-333344445555"))
@@ -90,7 +91,7 @@ fn namespace(queue: Option<&str>) -> NamespaceFacts {
 }
 
 fn reset<K>(objects: Vec<K>) -> WatchEvent<K> {
-    WatchEvent::Reset { objects, bad: Vec::new(), generation: 0, back: false }
+    WatchEvent::Reset { objects, bad: Vec::new(), generation: 0, back: false, as_of: clock::monotonic() }
 }
 
 fn bad(number: u32) -> BadObject {

@@ -4,7 +4,7 @@
 //! each earlier binding carries an older one. The answer shows whether an earlier binding has taken effect before.
 //!
 //! A fence without an answer is sent again, in the lane of its namespace. A webhook that refuses the writes of one namespace must not stop the scheduler. So after
-//! [`LATEST`] a pod that could not be fenced is read and let be: no API server carries out an older request then, and the read shows whether one took effect
+//! [`LATEST`], which no request and no wait of a fence outlasts, a pod that could not be fenced is read and let be: no API server carries out an older request then, and the read shows whether one took effect
 //! meanwhile. A request that was held back on its way for longer than that is not covered for this pod.
 
 use std::sync::Arc;
@@ -69,6 +69,11 @@ impl Attempt for FenceAttempt {
 }
 
 impl FenceAttempt {
+    /// Returns how long the pod is still to be fenced.
+    fn left(&self) -> Duration {
+        LATEST.saturating_sub(clock::monotonic().saturating_duration_since(self.began))
+    }
+
     /// Returns the report about this pod.
     pub(super) fn report(&self, answer: FenceAnswer, resource_version: u64) -> Report {
         Report::Fenced(Fenced { uid: self.uid.clone(), answer, resource_version })
@@ -79,12 +84,14 @@ impl Destination {
     /// Sends the fence once.
     pub(super) async fn fence(&self, attempt: FenceAttempt) -> Done {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &attempt.namespace);
-        let late = clock::monotonic().saturating_duration_since(attempt.began) >= LATEST;
-        if late && (attempt.failures > 0 || attempt.in_lane) {
+        let left = attempt.left();
+        if left.is_zero() && (attempt.failures > 0 || attempt.in_lane) {
             return self.give_up(&pods, attempt).await;
         }
+        // A webhook that hangs holds the last request no longer than that.
+        let caller = if left.is_zero() { self.caller.clone() } else { self.caller.clone().within(left) };
         let body = Patch::Strategic(command::fence_patch(&attempt.uid, self.leadership.identity(), attempt.now));
-        let error = match self.caller.once("patch", "pods/status", pods.patch_status(&attempt.name, &patched(), &body)).await {
+        let error = match caller.once("patch", "pods/status", pods.patch_status(&attempt.name, &patched(), &body)).await {
             Ok(pod) => return Done::Known(attempt.answered(&pod)),
             Err(error) => error,
         };
@@ -124,6 +131,8 @@ fn rests(mut attempt: FenceAttempt, error: &CallError) -> Done {
     tracing::debug!(pod = %attempt.name, namespace = %attempt.namespace, %error, "the pod could not be fenced");
     attempt.failures = attempt.failures.saturating_add(1);
     let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
+    let left = attempt.left();
+    let rest = if left.is_zero() { rest } else { rest.min(left) };
     Done::NotFenced(Box::new(attempt), rest)
 }
 

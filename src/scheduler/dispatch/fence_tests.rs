@@ -129,7 +129,7 @@ async fn pods_that_cannot_be_fenced_delay_no_others_and_are_let_be_after_a_while
             // The slow namespace has all slots for one time limit at most.
             assert_eq!((answer, took <= 10), (FenceAnswer::Fenced, true), "{uid} {took}");
         } else {
-            assert_eq!((answer, (90..105).contains(&took)), (FenceAnswer::GivenUp, true), "{uid} {took}");
+            assert_eq!((answer, took), (FenceAnswer::GivenUp, 90), "{uid} {took}");
         }
     }
     assert_eq!(load.0.0.load(Ordering::Relaxed), 8, "as many at once as bindings");
