@@ -45,8 +45,8 @@ pub struct PlacedPods {
     groups: BTreeMap<GroupKey, OnNodes>,
     /// The label sets that other terms keep away or attract than before, since they were taken last, and whether fewer may keep them away.
     changed: BTreeMap<LabelSetId, bool>,
-    /// Whether a selector went, so that there may be room for another one.
-    room_made: bool,
+    /// The namespaces of selectors that went, so that there may be room for others.
+    rooms_made: BTreeSet<Arc<str>>,
     /// The kinds of devices (extended resources with a `/`) that any pod has requested since the start, at most [`MOST_DEVICES`].
     devices: BTreeSet<ResourceName>,
     /// The storage objects, and what the pods use of them.
@@ -269,9 +269,9 @@ impl PlacedPods {
         id
     }
 
-    /// Takes the note that a selector went since it was taken last.
-    pub const fn take_room_made(&mut self) -> bool {
-        std::mem::replace(&mut self.room_made, false)
+    /// Takes the namespaces of the selectors that went since they were taken last.
+    pub fn take_rooms_made(&mut self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut self.rooms_made)
     }
 
     /// Returns whether the namespace has too many selectors for those of this pod to be told apart.
@@ -291,9 +291,9 @@ impl PlacedPods {
 
     /// Removes a user of the selector.
     pub fn leave_selector(&mut self, id: SelectorId) {
-        if self.selection.leave_selector(id) {
+        if let Some(owner) = self.selection.leave_selector(id) {
             self.of_selectors.remove(&id);
-            self.room_made = true;
+            self.rooms_made.insert(owner);
         }
     }
 
@@ -339,7 +339,7 @@ impl PlacedPods {
             changed,
             volumes,
             devices: _,
-            room_made: _,
+            rooms_made: _,
         } = self;
         selection.sizes() == (0, 0)
             && pods.is_empty()

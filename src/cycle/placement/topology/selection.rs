@@ -242,14 +242,14 @@ impl Selection {
         }
     }
 
-    /// Removes a user of the selector. Returns whether that was the last one; then the selector is gone.
-    pub(super) fn leave_selector(&mut self, id: SelectorId) -> bool {
-        let Some(selector) = self.selectors.get_mut(id.0) else { return false };
+    /// Removes a user of the selector. If that was the last one, the selector is gone; then returns the namespace of the pods that had it first.
+    pub(super) fn leave_selector(&mut self, id: SelectorId) -> Option<Arc<str>> {
+        let selector = self.selectors.get_mut(id.0)?;
         selector.users = selector.users.saturating_sub(1);
         if selector.users > 0 {
-            return false;
+            return None;
         }
-        let Some(selector) = self.selectors.remove(id.0) else { return false };
+        let selector = self.selectors.remove(id.0)?;
         self.selector_ids.remove(&selector.all);
         for set in &selector.sets {
             if let Some(set) = self.sets.get_mut(set.0) {
@@ -271,7 +271,7 @@ impl Selection {
                 }
             }
         }
-        true
+        Some(selector.owner)
     }
 
     /// Records the labels of a namespace; none where it is gone. Returns the selectors that match other label sets than before, with these.
