@@ -152,9 +152,7 @@ impl Selection {
 
     /// Adds a user of the selector of all pods, or of all pods of this namespace. Returns its number, and whether it is new.
     pub(super) fn join_everything(&mut self, namespace: &Arc<str>, within: bool) -> (SelectorId, bool) {
-        let (namespaces, namespace_selector) =
-            if within { ([Arc::clone(namespace)].into(), LabelSelector::Nothing) } else { (BTreeSet::new(), LabelSelector::everything()) };
-        let all = [PodSelector { namespaces, namespace_selector, labels: LabelSelector::everything() }];
+        let all = [PodSelector::everything(namespace, within)];
         if let Some(id) = self.selector_ids.get(all.as_slice()).copied() {
             self.hold_selector(id);
             return (id, false);
