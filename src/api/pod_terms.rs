@@ -4,6 +4,7 @@
 //! `mismatchLabelKeys` of affinity terms into their selectors when the pod was created, so they are not read here; those of spread constraints are
 //! merged again, as kube-scheduler does.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -230,6 +231,17 @@ impl PodTerms {
         let term = |(topology_key, within)| AffinityTerm { pods: PodSelector::everything(&self.namespace, within), topology_key };
         let anti_affinity = within.into_iter().take(MOST_TERMS).map(term).collect();
         Self { affinity: Vec::new(), anti_affinity, spread: Vec::new(), preferences: None, ..self }
+    }
+
+    /// Returns what affinity and spread count, in the order in which it is given numbers: what all terms of affinity select together, and each spread constraint.
+    pub fn counted(&self) -> impl Iterator<Item = Cow<'_, [PodSelector]>> {
+        let affinity = (!self.affinity.is_empty()).then(|| Cow::Owned(self.affinity.iter().map(|term| term.pods.clone()).collect()));
+        affinity.into_iter().chain(self.spread.iter().map(|constraint| Cow::Borrowed(std::slice::from_ref(&constraint.pods))))
+    }
+
+    /// Returns all that must hold: what is counted, and after that what each term of anti-affinity selects.
+    pub fn required(&self) -> impl Iterator<Item = Cow<'_, [PodSelector]>> {
+        self.counted().chain(self.anti_affinity.iter().map(|term| Cow::Borrowed(std::slice::from_ref(&term.pods))))
     }
 
     /// Returns the selectors of all terms and preferences.

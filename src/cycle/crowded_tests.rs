@@ -2,8 +2,8 @@
 
 use super::placement::topology::selection::MOST_ALIKE;
 use super::state::SchedulingState;
-use super::testing::{group, node, pod};
-use super::tests::{cycle, empty_state};
+use super::testing::{group, node, pod, running};
+use super::tests::{bound, cycle, empty_state};
 use super::*;
 use crate::api::label_selector::{LabelSelector, Requirement, ValueRequirement};
 use crate::api::pod_terms::{AffinityTerm, PodSelector, PodTerms};
@@ -92,4 +92,27 @@ fn pods_that_have_no_room_yet_keep_no_other_pod_of_their_namespace_waiting() {
     settle(&mut state);
     assert!(!is_refused(&state, &late));
     assert!(others.iter().all(|uid| is_refused(&state, uid)));
+}
+
+#[test]
+fn affinity_for_which_there_is_no_room_is_not_read_as_any_pod() {
+    let exists = |key: &str| selector("a", [requires(key, ValueRequirement::Exists)]);
+    let host: Arc<str> = Arc::from("kubernetes.io/hostname");
+    let beside = |keys: &[&str]| {
+        let affinity = keys.iter().map(|key| AffinityTerm { pods: exists(key), topology_key: Arc::clone(&host) }).collect();
+        PodTerms { affinity, ..apart("a", []) }
+    };
+    for free in 0..4 {
+        let mut state = empty_state();
+        let mut facts = node("n", &[("cpu", 1_000)]);
+        facts.labels.insert(host.to_string(), "n".to_owned());
+        state.apply_node(facts);
+        state.apply_group(group("a", "runs", 1, "default"));
+        state.apply_pod(running(pod("a", "runs", "runs", &[("cpu", 1)]), "n"));
+        comes(&mut state, "a", "many", apart("a", (free..MOST_ALIKE).map(|number| selector("a", [broad(number)]))));
+        let uid = comes(&mut state, "a", "beside", beside(&["k", "l"]));
+        assert!(!bound(&cycle(&mut state)).contains(&("beside", "n")), "room for {free}: {:?}", state.cache().pods()[&uid].refusal);
+        // Only what must hold is counted.
+        assert_eq!(is_refused(&state, &uid), free == 0, "room for {free}");
+    }
 }

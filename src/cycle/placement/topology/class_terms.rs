@@ -59,13 +59,11 @@ impl ClassTerms {
     #[must_use]
     pub fn join(terms: &PodTerms, volumes: Option<&Arc<PodVolumes>>, set: LabelSetId, placed: &mut PlacedPods) -> Self {
         let mut join = |all: &[PodSelector]| placed.join_selector(all, &terms.namespace);
-        let selectors: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
-        let affinity = (!selectors.is_empty()).then(|| join(&selectors));
+        let mut counted = terms.counted().map(|all| join(&all)).collect::<Vec<SelectorId>>().into_iter();
+        let affinity = if terms.affinity.is_empty() { None } else { counted.next() };
         let anti_affinity: Vec<TermId> =
             terms.anti_affinity.iter().map(|term| (join(std::slice::from_ref(&term.pods)), Arc::clone(&term.topology_key))).collect();
-        let spread: Vec<(SelectorId, &SpreadConstraint)> =
-            terms.spread.iter().map(|constraint| (join(std::slice::from_ref(&constraint.pods)), constraint)).collect();
-        let spread = spread.into_iter().map(|(selector, constraint)| Spread {
+        let spread = counted.zip(&terms.spread).map(|(selector, constraint)| Spread {
             constraint: constraint.clone(),
             selector,
             matches_itself: placed.matches(selector, set),

@@ -5,6 +5,7 @@
 //!
 //! Pods of all schedulers count. So do pods for which a node is *nominated*: a pod that comes must fit with and without them. A pod on a node that does not exist (any more) counts again when the node comes (back).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -66,6 +67,8 @@ const REQUIRED: i32 = 1;
 struct Pod {
     set: LabelSetId,
     facts: Arc<PodTerms>,
+    /// What its affinity and spread count, while it has no node. Its class finds these selectors in use, so there is room for them.
+    counted: Vec<SelectorId>,
     /// Those of its anti-affinity.
     terms: Vec<TermId>,
     /// Its preferences about other pods, and its required affinity.
@@ -93,7 +96,11 @@ impl PlacedPods {
                 && known.group.as_ref().is_none_or(|group| *group == pod.group)
                 && self.selection.is_of(known.set, &pod.namespace, &pod.labels)
         };
-        if self.pods.get(uid).is_some_and(same) {
+        let counts = pod.node.is_none() && !(pod.terms.affinity.is_empty() && pod.terms.spread.is_empty());
+        if self.pods.get(uid).is_some_and(|known| same(known) && (!counts || !known.counted.is_empty())) {
+            if !counts {
+                self.leave_counted(uid);
+            }
             return false;
         }
         for (name, _) in pod.request.iter().filter(|(name, _)| name.contains('/')) {
@@ -104,14 +111,27 @@ impl PlacedPods {
         let place = self.take(uid);
         self.unlearn(uid);
         let set = self.selection.join_set(PodLabels { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() });
+        // What must hold comes first, in the order of `has_no_room_for`.
+        let counted = if counts { self.join_counted(&pod.terms) } else { Vec::new() };
         let terms = self.join_terms(&pod.terms);
         let wishes = self.join_wishes(&pod.terms);
         let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
-        let known = Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, place: None };
+        let known = Pod { set, facts: Arc::clone(&pod.terms), counted, terms, wishes, group, leaving: pod.deleting, place: None };
         self.volumes.join(uid, &known.facts);
         self.pods.insert(uid.clone(), known);
         place.into_iter().for_each(|place| self.put(uid, place));
         true
+    }
+
+    /// Adds a user of what affinity and spread of the pod count.
+    fn join_counted(&mut self, facts: &PodTerms) -> Vec<SelectorId> {
+        facts.counted().map(|all| self.join_selector(&all, &facts.namespace)).collect()
+    }
+
+    /// Removes the pod from the users of what its affinity and spread count, because it has a node.
+    fn leave_counted(&mut self, uid: &Uid) {
+        let counted = self.pods.get_mut(uid).map(|pod| std::mem::take(&mut pod.counted)).unwrap_or_default();
+        counted.into_iter().for_each(|selector| self.leave_selector(selector));
     }
 
     /// Adds a user of each of the pod's terms of anti-affinity.
@@ -153,6 +173,7 @@ impl PlacedPods {
     }
 
     fn unlearn(&mut self, uid: &Uid) {
+        self.leave_counted(uid);
         let Some(pod) = self.pods.remove(uid) else { return };
         self.volumes.leave(uid, &pod.facts);
         for term in pod.terms {
@@ -274,13 +295,12 @@ impl PlacedPods {
         std::mem::take(&mut self.rooms_made)
     }
 
-    /// Returns whether the namespace has too many selectors for those of this pod to be told apart.
+    /// Returns whether the namespace has too many selectors for those of this pod to be told apart. Where it has not, [`learn`](Self::learn) gives each of them a number
+    /// of its own while the pod waits. Preferences take what room is left.
     #[must_use]
     pub fn has_no_room_for(&self, terms: &PodTerms) -> bool {
-        let affinity: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
-        let others = terms.anti_affinity.iter().map(|term| &term.pods).chain(terms.spread.iter().map(|constraint| &constraint.pods));
-        let affinity = (!affinity.is_empty()).then_some(affinity.as_slice());
-        let all: Vec<&[PodSelector]> = affinity.into_iter().chain(others.map(std::slice::from_ref)).collect();
+        let all: Vec<Cow<'_, [PodSelector]>> = terms.required().collect();
+        let all: Vec<&[PodSelector]> = all.iter().map(AsRef::as_ref).collect();
         !all.is_empty() && !self.selection.has_room_for(&all, &terms.namespace)
     }
 

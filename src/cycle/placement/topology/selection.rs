@@ -161,11 +161,14 @@ impl Selection {
         self.insert_selector(&all, &Arc::from(""), vec![FoundBy::Reach])
     }
 
-    /// Returns whether there is room for those of the selectors of one pod that are not in use.
+    /// Returns whether there is room for those of the selectors of one pod that are not in use, if they are added in this order.
     pub(super) fn has_room_for(&self, selectors: &[&[PodSelector]], owner: &Arc<str>) -> bool {
         let mut more: BTreeMap<FoundBy, usize> = BTreeMap::new();
-        let new: BTreeSet<&[PodSelector]> = selectors.iter().copied().filter(|all| !self.selector_ids.contains_key(*all)).collect();
-        for all in new {
+        let mut known: BTreeSet<&[PodSelector]> = BTreeSet::new();
+        for all in selectors {
+            if self.selector_ids.contains_key(*all) || !known.insert(all) {
+                continue;
+            }
             let found_by = self.found_by(all, &more);
             if !self.has_room_beside(&more, &found_by, owner) {
                 return false;
