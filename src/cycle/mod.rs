@@ -249,6 +249,8 @@ mod crowded_tests;
 #[cfg(test)]
 mod deleted_queue_tests;
 #[cfg(test)]
+mod devices_tests;
+#[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod foreign_tests;

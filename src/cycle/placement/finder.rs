@@ -63,8 +63,8 @@ type Key = (ClassId, BTreeSet<String>, Option<Arc<PodImages>>);
 struct Shortlist {
     /// The position in the log of changed nodes up to which the list is current; none before the first answer.
     mark: Option<u64>,
-    /// How many kinds of devices pods had requested then.
-    kinds: usize,
+    /// The version of the wanted kinds of devices then.
+    devices: u64,
     /// The points for images by which it was made.
     images: Option<Arc<ImagePoints>>,
     /// The best nodes, the best first.
@@ -291,8 +291,8 @@ impl Shortlist {
 
     /// Updates the list by the nodes that changed since the last answer. Returns whether the list has the answer.
     fn refresh(&mut self, query: &Query<'_>, snapshot: Snapshot<'_>) -> bool {
-        let kinds = snapshot.placed.requested_devices().len();
-        if std::mem::replace(&mut self.kinds, kinds) != kinds {
+        let devices = snapshot.placed.devices_version();
+        if std::mem::replace(&mut self.devices, devices) != devices {
             return false;
         }
         let changed = self.mark.and_then(|mark| snapshot.nodes.since(mark)).filter(|changed| changed.len() <= MOST_CHANGES);

@@ -14,8 +14,9 @@ use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::placement::nodes::NodeId;
 use crate::cycle::placement::volumes::Volumes;
-use crate::resources::ResourceName;
+use crate::resources::{ResourceName, Resources};
 
+use super::devices::Devices;
 use super::on_nodes::{Count, OnNodes};
 use super::place::Place;
 use super::ports::TakenPorts;
@@ -48,14 +49,10 @@ pub struct PlacedPods {
     changed: BTreeMap<LabelSetId, bool>,
     /// The namespaces of selectors that went, so that there may be room for others.
     rooms_made: BTreeSet<Arc<str>>,
-    /// The kinds of devices (extended resources with a `/`) that any pod has requested since the start, at most [`MOST_DEVICES`].
-    devices: BTreeSet<ResourceName>,
+    devices: Devices,
     /// The storage objects, and what the pods use of them.
     volumes: Volumes,
 }
-
-/// The most kinds of devices that are told from those that no pod requests.
-const MOST_DEVICES: usize = 256;
 
 /// A selector, a topology key and a weight: the pods that a pod would have in its domain, or not have there (negative).
 pub type WishId = (SelectorId, (Arc<str>, i32));
@@ -75,6 +72,8 @@ struct Pod {
     wishes: Vec<WishId>,
     /// Its PodGroup, if its pods are spread by default.
     group: Option<GroupKey>,
+    /// The kinds of devices that it requests.
+    devices: Vec<ResourceName>,
     leaving: bool,
     place: Option<Place>,
 }
@@ -103,12 +102,9 @@ impl PlacedPods {
             }
             return false;
         }
-        for (name, _) in pod.request.iter().filter(|(name, _)| name.contains('/')) {
-            if self.devices.len() < MOST_DEVICES && !self.devices.contains(name) {
-                self.devices.insert(name.clone());
-            }
-        }
         let place = self.take(uid);
+        // Before the kinds of the pod as it was are released, so that none is forgotten in between.
+        let devices = self.devices.request(&pod.request);
         self.unlearn(uid);
         let set = self.selection.join_set(PodLabels { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() });
         // What must hold comes first, in the order of `has_no_room_for`.
@@ -116,7 +112,7 @@ impl PlacedPods {
         let terms = self.join_terms(&pod.terms);
         let wishes = self.join_wishes(&pod.terms);
         let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
-        let known = Pod { set, facts: Arc::clone(&pod.terms), counted, terms, wishes, group, leaving: pod.deleting, place: None };
+        let known = Pod { set, facts: Arc::clone(&pod.terms), counted, terms, wishes, group, devices, leaving: pod.deleting, place: None };
         self.volumes.join(uid, &known.facts);
         self.pods.insert(uid.clone(), known);
         place.into_iter().for_each(|place| self.put(uid, place));
@@ -176,6 +172,7 @@ impl PlacedPods {
         self.leave_counted(uid);
         let Some(pod) = self.pods.remove(uid) else { return };
         self.volumes.leave(uid, &pod.facts);
+        self.devices.release(&pod.devices);
         for term in pod.terms {
             if self.terms.leave(&term) {
                 self.note_changed(term.0, true);
@@ -251,6 +248,11 @@ impl PlacedPods {
             before.into_iter().for_each(|id| self.count(uid, id, is_nominated, false));
             id.into_iter().for_each(|id| self.count(uid, id, is_nominated, true));
         }
+    }
+
+    /// Records what a node offers; none where it is gone.
+    pub fn set_offers(&mut self, name: &Arc<str>, offers: Option<&Resources>) {
+        self.devices.set_node(name, offers);
     }
 
     /// Records the labels of a namespace; none where it is gone. Returns whether that changed what any selector matches.
@@ -346,21 +348,8 @@ impl PlacedPods {
     /// Returns whether nothing is remembered but the labels of namespaces.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self {
-            selection,
-            pods,
-            nodes,
-            of_sets,
-            of_selectors,
-            terms,
-            ports,
-            wishes,
-            groups,
-            changed,
-            volumes,
-            devices: _,
-            rooms_made: _,
-        } = self;
+        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, wishes, groups, changed, volumes, devices, rooms_made: _ } =
+            self;
         selection.sizes() == (0, 0)
             && pods.is_empty()
             && nodes.is_empty()
@@ -372,5 +361,6 @@ impl PlacedPods {
             && groups.is_empty()
             && changed.is_empty()
             && volumes.has_no_pods()
+            && devices.has_no_pods()
     }
 }
