@@ -117,6 +117,11 @@ impl ClassTerms {
         self.anti_affinity.iter().chain(&self.kept_away_by).map(|term| term.0)
     }
 
+    /// Returns the topology keys of the domains in which pods of the class keep each other away.
+    pub fn apart(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.anti_affinity.iter().filter(|term| self.kept_away_by.contains(term)).map(|term| &term.1)
+    }
+
     /// Returns whether no other pod can keep pods of the class from a node.
     #[must_use]
     pub fn is_empty(&self) -> bool {
