@@ -4,6 +4,7 @@
 //! `mismatchLabelKeys` of affinity terms into their selectors when the pod was created, so they are not read here; those of spread constraints are
 //! merged again, as kube-scheduler does.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -105,6 +106,20 @@ impl PodSelector {
         self.namespace_selector == LabelSelector::Nothing && self.namespaces.iter().all(|name| **name == *namespace)
     }
 
+    /// Selects all pods, or all pods of this namespace.
+    #[must_use]
+    pub fn everything(namespace: &Arc<str>, within: bool) -> Self {
+        let (namespaces, namespace_selector) =
+            if within { ([Arc::clone(namespace)].into(), LabelSelector::Nothing) } else { (BTreeSet::new(), LabelSelector::everything()) };
+        Self { namespaces, namespace_selector, labels: LabelSelector::everything() }
+    }
+
+    /// Returns the number of its requirements and values, and of the namespaces beyond the first.
+    fn size(&self) -> usize {
+        let names = self.namespaces.len().saturating_sub(1);
+        self.labels.size().saturating_add(self.namespace_selector.size()).saturating_add(names)
+    }
+
     /// Returns whether the labels of namespaces matter.
     #[must_use]
     pub const fn reads_namespace_labels(&self) -> bool {
@@ -112,8 +127,13 @@ impl PodSelector {
     }
 }
 
-/// The most requirements and label values in all selectors of one pod. A pod with more is not placed: each selector is compared with the labels of each pod.
+/// The most requirements, label values and named namespaces in all selectors of one pod. A pod with more is not placed: each selector is compared with the labels
+/// of each pod.
 const LARGEST: usize = 1_000;
+
+/// The most terms of one pod: affinity, anti-affinity and spread constraints, required and preferred, and preferences for nodes. A pod with more is not placed:
+/// each term is worked out for each node.
+pub const MOST_TERMS: usize = 100;
 
 impl Default for PodTerms {
     fn default() -> Self {
@@ -177,16 +197,51 @@ impl PodTerms {
             claims: Vec::new(),
             spreads_by_default: false,
         };
-        let size =
-            terms.selectors().map(|one| one.labels.size().saturating_add(one.namespace_selector.size())).fold(0, usize::saturating_add);
-        if size > LARGEST {
-            faults.push(Fault::new(
-                "spec.affinity",
-                &size.to_string(),
-                format!("is more than {LARGEST} requirements and values in selectors"),
-            ));
+        match terms.excess() {
+            Some(fault) => {
+                faults.push(fault);
+                terms.widened()
+            }
+            None => terms,
         }
-        terms
+    }
+
+    /// Returns what there is too much of; none where the terms are within the bounds.
+    fn excess(&self) -> Option<Fault> {
+        let preferred_nodes = self.preferences.as_ref().map_or(0, |own| own.node_affinity.len());
+        let count = self.selectors().count().saturating_add(preferred_nodes);
+        let size = self.selectors().map(PodSelector::size).fold(0, usize::saturating_add);
+        let fault = |found: usize, why: String| Some(Fault::new("spec.affinity", &found.to_string(), why));
+        if count > MOST_TERMS {
+            return fault(count, format!("is more than {MOST_TERMS} terms of affinity, anti-affinity and spread"));
+        }
+        if size > LARGEST {
+            return fault(size, format!("is more than {LARGEST} requirements and values in selectors"));
+        }
+        None
+    }
+
+    /// Returns what counts of a pod with terms beyond the bounds that is on a node all the same: it keeps away all pods in reach of its anti-affinity, in the domains
+    /// of at most [`MOST_TERMS`] topology keys.
+    fn widened(self) -> Self {
+        let mut within: BTreeMap<Arc<str>, bool> = BTreeMap::new();
+        for AffinityTerm { pods, topology_key } in self.anti_affinity.iter().filter(|term| term.pods.labels != LabelSelector::Nothing) {
+            *within.entry(Arc::clone(topology_key)).or_insert(true) &= pods.is_within(&self.namespace);
+        }
+        let term = |(topology_key, within)| AffinityTerm { pods: PodSelector::everything(&self.namespace, within), topology_key };
+        let anti_affinity = within.into_iter().take(MOST_TERMS).map(term).collect();
+        Self { affinity: Vec::new(), anti_affinity, spread: Vec::new(), preferences: None, ..self }
+    }
+
+    /// Returns what affinity and spread count, in the order in which it is given numbers: what all terms of affinity select together, and each spread constraint.
+    pub fn counted(&self) -> impl Iterator<Item = Cow<'_, [PodSelector]>> {
+        let affinity = (!self.affinity.is_empty()).then(|| Cow::Owned(self.affinity.iter().map(|term| term.pods.clone()).collect()));
+        affinity.into_iter().chain(self.spread.iter().map(|constraint| Cow::Borrowed(std::slice::from_ref(&constraint.pods))))
+    }
+
+    /// Returns all that must hold: what is counted, and after that what each term of anti-affinity selects.
+    pub fn required(&self) -> impl Iterator<Item = Cow<'_, [PodSelector]>> {
+        self.counted().chain(self.anti_affinity.iter().map(|term| Cow::Borrowed(std::slice::from_ref(&term.pods))))
     }
 
     /// Returns the selectors of all terms and preferences.
@@ -262,3 +317,7 @@ fn spread_constraint(spread: &TopologySpread, namespace: &str, labels: &BTreeMap
         honors_taints: honors(&spread.node_taints_policy, false),
     })
 }
+
+#[cfg(test)]
+#[path = "pod_terms_tests.rs"]
+mod tests;

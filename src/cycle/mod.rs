@@ -245,7 +245,11 @@ fn refuse_blocked(state: &mut SchedulingState, key: &GroupKey) {
 #[cfg(test)]
 mod admission_tests;
 #[cfg(test)]
+mod crowded_tests;
+#[cfg(test)]
 mod deleted_queue_tests;
+#[cfg(test)]
+mod devices_tests;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]

@@ -108,6 +108,19 @@ fn pods_are_preempted_that_skew_the_spread() {
 }
 
 #[test]
+fn a_spread_holds_whichever_of_the_nominated_pods_come() {
+    let mut state = two_zones();
+    for node in ["n0", "n1"] {
+        let nominated = PodFacts { nominated_node: Some(node.into()), priority: 10, ..foreign(of(node, "x", 1, &none())) };
+        state.apply_pod(nominated);
+    }
+    // If one of them comes and the other does not, a third one beside it is too many.
+    assert_eq!(asks(&mut state, of("g-0", "x", 1, &spread("x"))), (0, vec![]));
+    state.delete_pod(&"ns/n1".into());
+    assert_eq!(bound(&run(&mut state, &POLICY, Duration::ZERO)), [("g-0", "n1")], "{}", message(&state, "g"));
+}
+
+#[test]
 fn a_pod_is_preempted_that_keeps_others_away_or_must_be_kept_away_from() {
     let away = keeps_away("ns", ("app", "db"), ZONE);
     for (theirs, ours) in

@@ -80,7 +80,7 @@ const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 50
 const LARGE: tree_large::Size = tree_large::Size { tops: 10, leaves: 19, pods: 5000, budget: 0.5 };
 
 /// 10,000 terms.
-const FEW_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 50, each: 200 };
+const FEW_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 100, each: 100 };
 const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_000, each: 1 };
 
 macro_rules! case {
@@ -328,7 +328,7 @@ pub fn table() -> Vec<Case> {
             Setup { kube_scheduler: true, ..usual() },
             nominated_by_others::by_kube_scheduler
         ),
-        case!("P10", "a namespace with more selectors than are told apart", usual(), bad::constraints::crowded_namespace)
+        case!("P10", "a namespace with more selectors than are told apart", usual(), bad::selectors::crowded_namespace)
             .under_faults_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),

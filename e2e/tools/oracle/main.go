@@ -1,6 +1,7 @@
 // The oracle answers which nodes kube-scheduler would let a pod go to, and which of them it would prefer, by its own filter and score plugins on a snapshot.
 //
 // It reads one JSON object a line: {"nodes": [...], "pods": [...], "namespaces": [...], "pending": [...]}, and the storage objects of volumes.go. The pods have a node that is among the nodes.
+// "nominated" has pods without a node that name one in status.nominatedNodeName.
 // It writes one JSON object a line: {"answers": [{NODE: [PLUGIN, REASON, ...], ...}, ...]}, one entry for each pending pod, with a node only if it is refused;
 // or {"error": "..."}. A pod that is refused before any node is looked at is refused by every node. Under the empty name stands the message that the pod would get
 // if it had no node.
@@ -47,6 +48,7 @@ type question struct {
 	Pods       []*v1.Pod       `json:"pods"`
 	Namespaces []*v1.Namespace `json:"namespaces"`
 	Pending    []*v1.Pod       `json:"pending"`
+	Nominated  []*v1.Pod       `json:"nominated"`
 	storage
 
 	ReplicaSets []*appsv1.ReplicaSet `json:"replicaSets"`
@@ -95,9 +97,13 @@ func (q *question) ask(client kubernetes.Interface, profile *config.KubeSchedule
 			return nil, err
 		}
 	}
+	nominated, err := nominate(q.Nominated)
+	if err != nil {
+		return nil, err
+	}
 	snapshot := cache.NewSnapshot(q.Pods, q.Nodes)
 	scheduler, err := runtime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile, runtime.WithClientSet(client),
-		runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(snapshot), runtime.WithParallelism(1), csiNodes(factory))
+		runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(snapshot), runtime.WithParallelism(1), runtime.WithPodNominator(nominated), csiNodes(factory))
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +189,7 @@ func ask(ctx context.Context, scheduler framework.Framework, state fwk.CycleStat
 			refused[name] = append([]string{names.NodeAffinity}, absent.Reasons()...)
 			continue
 		}
-		filtered := scheduler.RunFilterPlugins(ctx, state, pod, node)
+		filtered := scheduler.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
 		if filtered.IsRejected() {
 			fit.Diagnosis.NodeToStatus.Set(name, filtered)
 			refused[name] = said(filtered)

@@ -20,6 +20,7 @@ mod binds;
 mod budgets;
 mod changes;
 pub(in crate::cycle) mod counter;
+mod crowded;
 mod demands;
 mod foreign;
 pub mod gang;
@@ -88,7 +89,7 @@ pub struct Cache {
     /// Our waiting pods, by label set.
     waiting_with: BTreeMap<LabelSetId, BTreeSet<Uid>>,
     /// Those of our waiting pods that are refused because their namespace has too many selectors.
-    crowded: BTreeSet<Uid>,
+    crowded: crowded::Crowded,
     /// The scheduling classes: the pods of a class are the same to every node.
     pub(in crate::cycle) classes: Classes,
     /// Finds the best node for a pod.
@@ -131,7 +132,7 @@ impl Cache {
             csi_nodes: BTreeMap::new(),
             on_nodes: PlacedPods::default(),
             waiting_with: BTreeMap::new(),
-            crowded: BTreeSet::new(),
+            crowded: crowded::Crowded::default(),
             classes: Classes::default(),
             finder: NodeFinder::default(),
             pods: ByKey::default(),

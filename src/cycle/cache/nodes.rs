@@ -47,6 +47,7 @@ impl Cache {
         let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
         self.nodes.upsert(facts);
         self.on_nodes.set_node(&name, self.nodes.id(&name));
+        self.on_nodes.set_offers(&name, Some(&allocatable));
         if !same_domains {
             self.changed(Wake::Domains);
         }
@@ -118,6 +119,7 @@ impl Cache {
     pub fn delete_node(&mut self, name: &str) {
         if self.nodes.remove(name) {
             self.on_nodes.set_node(&Arc::from(name), None);
+            self.on_nodes.set_offers(&Arc::from(name), None);
             self.accounting.node_delete(name);
             self.object_changed(name);
             // No PodGroup has more room now, but the cluster is another.

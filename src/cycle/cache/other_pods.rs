@@ -10,7 +10,7 @@ use crate::cycle::placement::topology::selection::SelectorId;
 
 use super::{Cache, Change, Member, Wake};
 
-/// The most pods that are looked at again after a selector went.
+/// The most pods that are tried again at once after selectors went.
 const MOST_AT_ONCE: usize = 16;
 
 impl Cache {
@@ -74,33 +74,39 @@ impl Cache {
     pub(super) fn refuse_crowded(&mut self, facts: &mut PodFacts) {
         if facts.node.is_none() && facts.faults.is_empty() && self.on_nodes.has_no_room_for(&facts.terms) {
             facts.unsupported.push(Unsupported::Selector);
-            self.crowded.insert(facts.uid.clone());
+            self.crowded.insert(&facts.uid, &facts.terms.namespace);
         } else {
             self.crowded.remove(&facts.uid);
         }
     }
 
-    /// Looks again at the first of the pods that were refused for their selectors, after a selector went.
+    /// Tries some of the pods again that were refused for their selectors, after selectors of their namespaces went.
     pub(in crate::cycle) fn admit_crowded(&mut self) {
-        if self.crowded.is_empty() {
-            return;
-        }
         // A class outlives its pods for a while, and holds their selectors.
-        if self.classes.free_selectors(&mut self.on_nodes) {
+        if !self.crowded.is_empty() && self.classes.free_selectors(&mut self.on_nodes) {
             self.room_if_empty.clear();
         }
-        if !self.on_nodes.take_room_made() {
-            return;
+        for namespace in self.on_nodes.take_rooms_made() {
+            self.crowded.room_made(&namespace);
         }
-        let first: Vec<Uid> = self.crowded.iter().take(MOST_AT_ONCE).cloned().collect();
-        for uid in first {
+        for _ in 0..MOST_AT_ONCE {
+            let Some(uid) = self.crowded.take_next() else { return };
             let Some(member) = self.pods.get(&uid) else { continue };
+            if self.on_nodes.has_no_room_for(&member.facts.terms) {
+                self.crowded.insert(&uid, &member.facts.terms.namespace);
+                continue;
+            }
             let mut facts = PodFacts::clone(&member.facts);
             facts.unsupported.retain(|field| *field != Unsupported::Selector);
             // Its claims may have changed meanwhile: the terms of a refused pod are not known.
             self.resolve_claims(&mut facts);
             self.apply_pod(facts);
         }
+    }
+
+    /// Returns whether pods that were refused for their selectors are to be tried again.
+    pub(in crate::cycle) fn has_crowded_to_try(&self) -> bool {
+        self.crowded.is_due()
     }
 
     /// Adds a waiting pod to the users of its class.

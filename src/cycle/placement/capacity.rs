@@ -39,6 +39,40 @@ pub fn pods_now(request: &Resources, node: NodeView<'_>) -> usize {
     times.min().unwrap_or(usize::MAX)
 }
 
+/// How many more pods of one class several nodes take together, where these keep each other off some topology domains: one pod for each such domain.
+#[derive(Debug)]
+pub struct Room {
+    pods: usize,
+    /// By topology key: the domains with room, and the room on nodes that belong to none.
+    apart: Vec<(BTreeSet<usize>, usize)>,
+}
+
+impl Room {
+    /// Returns the room of no node, for pods that keep each other off the domains of so many topology keys.
+    #[must_use]
+    pub fn new(keys: usize) -> Self {
+        Self { pods: 0, apart: vec![(BTreeSet::new(), 0); keys] }
+    }
+
+    /// Adds a node with room for these pods, and its domain by each topology key.
+    pub fn add(&mut self, pods: usize, domains: impl Iterator<Item = Option<usize>>) {
+        self.pods = self.pods.saturating_add(pods);
+        for ((with_room, of_none), domain) in self.apart.iter_mut().zip(domains).filter(|_| pods > 0) {
+            match domain {
+                Some(domain) => _ = with_room.insert(domain),
+                None => *of_none = of_none.saturating_add(pods),
+            }
+        }
+    }
+
+    /// Returns for how many pods there is room; at most so many.
+    #[must_use]
+    pub fn pods(&self) -> usize {
+        let apart = self.apart.iter().map(|(with_room, of_none)| with_room.len().saturating_add(*of_none));
+        apart.min().unwrap_or(usize::MAX).min(self.pods)
+    }
+}
+
 fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &NodeState<'_>) -> bool {
     let Some(no) = lasting_refusal(constraints, barred, node) else { return false };
     let passes = match &no.reason {

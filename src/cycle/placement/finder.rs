@@ -16,7 +16,7 @@ use crate::api::GroupKey;
 use crate::api::images::PodImages;
 use crate::cycle::explain::{Count, Reason, Tally};
 
-use super::capacity::pods_now;
+use super::capacity::{Room, pods_now};
 use super::class::{Class, ClassId};
 use super::filter::{Query, refusal};
 use super::images::{ImagePoints, KnownPoints};
@@ -63,8 +63,8 @@ type Key = (ClassId, BTreeSet<String>, Option<Arc<PodImages>>);
 struct Shortlist {
     /// The position in the log of changed nodes up to which the list is current; none before the first answer.
     mark: Option<u64>,
-    /// How many kinds of devices pods had requested then.
-    kinds: usize,
+    /// The version of the wanted kinds of devices then.
+    devices: u64,
     /// The points for images by which it was made.
     images: Option<Arc<ImagePoints>>,
     /// The best nodes, the best first.
@@ -164,22 +164,27 @@ impl NodeFinder {
     /// pod of the class may not be the first one in a domain.
     pub fn domains_for(&mut self, id: ClassId, class: &Class, wanted: usize, most: usize, snapshot: Snapshot<'_>) -> Vec<Vec<bool>> {
         let Some(affinity) = class.terms.affinity.as_ref().filter(|affinity| affinity.matches_itself) else { return Vec::new() };
-        let Some(key) = affinity.topology_keys.first() else { return Vec::new() };
         let counting = self.counting.of(id, class, snapshot.nodes);
         let verdict = self.verdict(&class.terms, &counting, snapshot);
         let query = Query::of(class, &verdict, snapshot);
-        let domains = self.domains.of(key, snapshot.nodes);
-        let mut room = vec![0_usize; domains.len()];
+        let mut domains = |key: &Arc<str>| self.domains.of(key, snapshot.nodes);
+        let together: Vec<Arc<KeyDomains>> = affinity.topology_keys.iter().map(&mut domains).collect();
+        let apart: Vec<Arc<KeyDomains>> = class.terms.apart().map(domains).collect();
+        // Pods that must be together are in one domain of each of their keys.
+        let of = |id: NodeId| together.iter().map(|domains| domains.get(id)).collect::<Option<Vec<usize>>>();
+        let mut rooms: BTreeMap<Vec<usize>, Room> = BTreeMap::new();
         for id in snapshot.nodes.ids() {
             let Some(node) = snapshot.node(id).filter(|node| refusal(&query, node).is_none()) else { continue };
-            if let Some(slot) = domains.get(id).and_then(|domain| room.get_mut(domain)) {
-                *slot = slot.saturating_add(pods_now(&class.request, node.accounting));
+            let pods = pods_now(&class.request, node.accounting);
+            let pods = if class.terms.host_ports.is_empty() { pods } else { pods.min(1) };
+            if let Some(domain) = of(id) {
+                rooms.entry(domain).or_insert_with(|| Room::new(apart.len())).add(pods, apart.iter().map(|domains| domains.get(id)));
             }
         }
-        let mut enough: Vec<(usize, usize)> = room.into_iter().enumerate().map(|(domain, room)| (room, domain)).collect();
+        let mut enough: Vec<(usize, Vec<usize>)> = rooms.into_iter().map(|(domain, room)| (room.pods(), domain)).collect();
         enough.retain(|(room, _)| *room >= wanted);
         enough.sort_unstable();
-        let nodes = |(_, domain): (usize, usize)| snapshot.nodes.ids().map(|id| domains.get(id) == Some(domain)).collect();
+        let nodes = |(_, domain): (usize, Vec<usize>)| snapshot.nodes.ids().map(|id| of(id).as_ref() == Some(&domain)).collect();
         enough.into_iter().take(most).map(nodes).collect()
     }
 
@@ -291,8 +296,8 @@ impl Shortlist {
 
     /// Updates the list by the nodes that changed since the last answer. Returns whether the list has the answer.
     fn refresh(&mut self, query: &Query<'_>, snapshot: Snapshot<'_>) -> bool {
-        let kinds = snapshot.placed.requested_devices().len();
-        if std::mem::replace(&mut self.kinds, kinds) != kinds {
+        let devices = snapshot.placed.devices_version();
+        if std::mem::replace(&mut self.devices, devices) != devices {
             return false;
         }
         let changed = self.mark.and_then(|mark| snapshot.nodes.since(mark)).filter(|changed| changed.len() <= MOST_CHANGES);

@@ -168,11 +168,13 @@ proptest! {
                     let facts = facts(n, cpu, gpus, zone, odd);
                     ledger.node_upsert(&facts.name, facts.allocatable.clone());
                     let name = Arc::clone(&facts.name);
+                    placed.set_offers(&name, Some(&facts.allocatable));
                     nodes.upsert(facts);
                     placed.set_node(&name, nodes.id(&name));
                 }
                 Step::Gone(n) => {
                     placed.set_node(&Arc::from(format!("n{n}")), None);
+                    placed.set_offers(&Arc::from(format!("n{n}")), None);
                     ledger.node_delete(&format!("n{n}"));
                     nodes.remove(&format!("n{n}"));
                     has.remove(&n);

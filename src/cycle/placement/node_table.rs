@@ -38,8 +38,8 @@ const TOO_FULL: u32 = u32::MAX;
 pub(super) struct NodeTable {
     /// The position in the log of changed nodes up to which the table is current; none before the first search.
     mark: Option<u64>,
-    /// How many kinds of devices pods had requested then.
-    kinds: usize,
+    /// The version of the wanted kinds of devices then.
+    devices: u64,
     /// The nodes, of equal ones the first first. The index of a node is its place.
     nodes: Vec<Entry>,
     /// The name of each node, by place.
@@ -72,7 +72,7 @@ struct Entry {
     id: NodeId,
     /// The predicates for which the node could refuse a pod.
     concerns: Concerns,
-    /// The number of the kinds of devices that the node offers and that pods request.
+    /// The number of wanted kinds of devices that the node offers.
     devices: u32,
     /// Whether it has a taint that keeps pods away where they have a choice.
     is_avoided: bool,
@@ -108,14 +108,14 @@ impl NodeTable {
         // A rebuild also drops the amounts that no node offers any more, so that the list of offers is bounded.
         let many = self.nodes.len().saturating_mul(2).max(64);
         let overgrown = self.columns.iter().any(|column| column.offers.len() > many);
-        let kinds = snapshot.placed.requested_devices().len();
-        let changed = self.mark.filter(|_| !overgrown && self.kinds == kinds).and_then(|mark| snapshot.nodes.since(mark));
+        let devices = snapshot.placed.devices_version();
+        let changed = self.mark.filter(|_| !overgrown && self.devices == devices).and_then(|mark| snapshot.nodes.since(mark));
         let known = changed.is_some_and(|changed| changed.iter().all(|id| self.set(*id, snapshot)));
         if !known {
             self.rebuild(snapshot);
         }
         self.known = self.known.take().filter(|known| known.changed.len() < self.nodes.len());
-        (self.mark, self.kinds) = (Some(snapshot.nodes.head()), kinds);
+        (self.mark, self.devices) = (Some(snapshot.nodes.head()), devices);
     }
 
     /// Whether it is there still, under the place that it has.
@@ -180,7 +180,7 @@ impl NodeTable {
                 *least = (*least).max(full.saturating_add(step));
             }
         }
-        let devices = requested_devices(query.request, snapshot);
+        let devices = wanted_devices(query.request, snapshot);
         let may_pack = snapshot.strategy == Strategy::Auto && wanted.iter().any(|want| want.is_device);
         let concerns = Concerns::of_pod(query);
         let mut best: Vec<(Rank, NodeId)> = Vec::new();
@@ -227,7 +227,7 @@ impl NodeTable {
     /// Returns every node that takes the pod and is not in `not`, in the order of equal nodes. Call [`prepare`](Self::prepare) before.
     pub(super) fn fitting(&mut self, query: &Query<'_>, not: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Vec<Candidate> {
         let known = self.take_known(query.request);
-        let devices = requested_devices(query.request, snapshot);
+        let devices = wanted_devices(query.request, snapshot);
         let concerns = Concerns::of_pod(query);
         let mut fitting = Vec::with_capacity(self.nodes.len());
         for (place, (entry, fullness)) in zip(&self.nodes, &known.fullness).enumerate() {
@@ -353,14 +353,14 @@ fn entry(id: NodeId, snapshot: Snapshot<'_>) -> Option<Entry> {
     Some(Entry {
         id,
         concerns: Concerns::of_node(node.facts),
-        devices: requested_devices(node.accounting.allocatable, snapshot),
+        devices: wanted_devices(node.accounting.allocatable, snapshot),
         is_avoided: !node.facts.soft_taints.is_empty(),
     })
 }
 
-/// Returns how many of the resources are kinds of devices that pods request.
-fn requested_devices(of: &Resources, snapshot: Snapshot<'_>) -> u32 {
-    let devices = of.iter().filter(|(name, _)| snapshot.placed.requested_devices().contains(*name)).count();
+/// Returns how many of the resources are wanted kinds of devices.
+fn wanted_devices(of: &Resources, snapshot: Snapshot<'_>) -> u32 {
+    let devices = of.iter().filter(|(name, _)| snapshot.placed.wanted_devices().contains(*name)).count();
     u32::try_from(devices).unwrap_or(u32::MAX)
 }
 

@@ -114,8 +114,8 @@ pub fn score(query: &Query<'_>, node: &NodeState<'_>, snapshot: Snapshot<'_>) ->
 /// Returns the figures of a node that can take the pod.
 pub(super) fn figures(query: &Query<'_>, node: &NodeState<'_>, snapshot: Snapshot<'_>) -> Figures {
     let offers = node.accounting.allocatable;
-    let requested = snapshot.placed.requested_devices();
-    let wasted = offers.iter().filter(|(name, _)| requested.contains(*name) && query.request.get(name).is_zero()).count();
+    let wanted = snapshot.placed.wanted_devices();
+    let wasted = offers.iter().filter(|(name, _)| wanted.contains(*name) && query.request.get(name).is_zero()).count();
     let wasted = u32::try_from(wasted).unwrap_or(u32::MAX).saturating_add(avoided(query.constraints, node.facts));
     let full = |(name, asked): (&ResourceName, Amount)| share(node.accounting.used.get(name).plus(asked), offers.get(name));
     let scarce = |(name, asked): &(&ResourceName, Amount)| name.contains('/') && is_scarce(*asked, offers.get(name));
@@ -178,6 +178,7 @@ mod tests {
     fn of(strategy: Strategy, request: &[(&str, i64)], facts: &NodeFacts, used: &[(&str, i64)]) -> Score {
         let mut placed = PlacedPods::default();
         placed.learn(&pod("ns", "p", "g", &[(GPU, 1)]));
+        placed.set_offers(&facts.name, Some(&facts.allocatable));
         let (nodes, ledger, barred) = (Nodes::default(), Ledger::new(), BTreeSet::new());
         let (request, used, verdict) = (amounts(request), amounts(used), Verdict::default());
         let bears = |key: &str| Toleration { key: Some(key.into()), operator: Some("Exists".into()), ..Toleration::default() };

@@ -61,6 +61,7 @@ impl Cluster {
         facts.labels.extend(labels);
         self.ledger.node_upsert(&facts.name, facts.allocatable.clone());
         let name = Arc::clone(&facts.name);
+        self.placed.set_offers(&name, Some(&facts.allocatable));
         self.nodes.upsert(facts);
         self.placed.set_node(&name, self.nodes.id(&name));
     }

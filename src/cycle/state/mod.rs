@@ -375,7 +375,7 @@ impl SchedulingState {
     /// Returns when a cycle has something to try although no event arrives until then; none where there is no such time.
     #[must_use]
     pub fn next_attempt(&self) -> Option<Duration> {
-        if self.requeue.has_work() || self.nominations.has_work() {
+        if self.requeue.has_work() || self.nominations.has_work() || self.cache.has_crowded_to_try() {
             return Some(Duration::ZERO);
         }
         [self.requeue.next_timer(), self.nominations.next_deadline(), self.requeue.preemptions.next(), self.eviction_backoff.next()]

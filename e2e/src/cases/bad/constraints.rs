@@ -1,9 +1,10 @@
-//! Rows P8 and P10: bad input among what pods require of each other. Each such pod says what is wrong, and no other pod waits for it.
+//! Row P8: bad input among what pods require of each other. Each such pod says what is wrong, and no other pod waits for it.
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -21,11 +22,12 @@ use crate::world::World;
 use crate::{chart, http, say};
 
 /// A label that no node has.
-const RACK: &str = "example.com/rack";
+pub(super) const RACK: &str = "example.com/rack";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-/// The most requirements and values in the selectors of a pod, and the most selectors of the pods of a namespace that are found in the same way.
+/// The most terms of a pod, the most requirements and values in their selectors, and the most selectors of the pods of a namespace that are found in the same way.
+const MOST_TERMS: usize = 100;
 const MOST_REQUIREMENTS: usize = 1000;
-const MOST_ALIKE: usize = 256;
+pub(super) const MOST_ALIKE: usize = 256;
 /// By how much the memory of the scheduler may grow, in MiB, and by how much more for each thousand of foreign pods and of their terms.
 const MOST_GROWTH: (f64, f64) = (20.0, 8.0);
 /// Concurrent requests of the case.
@@ -38,16 +40,16 @@ pub(in crate::cases) struct Terms {
     pub(in crate::cases) each: usize,
 }
 
-fn terms(selectors: impl IntoIterator<Item = Value>, topology_key: &str) -> Value {
+pub(super) fn terms(selectors: impl IntoIterator<Item = Value>, topology_key: &str) -> Value {
     let term = |selector| json!({"labelSelector": selector, "topologyKey": topology_key});
     json!({ REQUIRED: selectors.into_iter().map(term).collect::<Vec<_>>() })
 }
 
-fn label(key: &str, value: &str) -> Value {
+pub(super) fn label(key: &str, value: &str) -> Value {
     json!({"matchLabels": {key: value}})
 }
 
-fn expression(key: &str, operator: &str, values: usize) -> Value {
+pub(super) fn expression(key: &str, operator: &str, values: usize) -> Value {
     let values: Vec<String> = (0..values).map(|number| format!("v{number}")).collect();
     let values = if values.is_empty() { Value::Null } else { json!(values) };
     json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
@@ -67,6 +69,8 @@ pub(in crate::cases) async fn terms_of_pods(w: &mut World, foreign: Terms) -> Re
     }
     refused_by_the_api_server(&client).await?;
     each_says_why(w, &client).await?;
+    keeps_all_away(w, &client).await?;
+    device_of_a_class(w, &client).await?;
     many_terms(w, &client, foreign).await?;
     a_namespace_goes(w, &client).await?;
     labels_change(w, &client).await?;
@@ -80,6 +84,8 @@ async fn refused_by_the_api_server(client: &Client) -> Result<()> {
     let of_node = json!({REQUIRED: {"nodeSelectorTerms": [expression("k", "Matches", 1)]}});
     let spread =
         json!({"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": expression("k", "Like", 1)});
+    let keys_alone = |key: &str| json!({"matchLabelKeys": ["app"], "topologyKey": key});
+    let hard = json!({"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"});
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     for scheduler in [SCHEDULER_NAME, "another"] {
         for (what, spec) in [
@@ -91,6 +97,12 @@ async fn refused_by_the_api_server(client: &Client) -> Result<()> {
             ("an unknown operator for nodes", json!({"affinity": {"nodeAffinity": of_node}})),
             ("an unknown operator in a spread", json!({"topologySpreadConstraints": [spread]})),
             ("no topology key", affinity(label("app", "x"), "")),
+            ("matchLabelKeys without a selector", json!({"affinity": {"podAffinity": {REQUIRED: [keys_alone(ZONE)]}}})),
+            ("matchLabelKeys of a spread without a selector", json!({"topologySpreadConstraints": [merged(keys_alone(ZONE), &hard)]})),
+            (
+                "a port that does not exist",
+                json!({"containers": [merged(container(&[]), &json!({"ports": [{"containerPort": 80, "hostPort": 65_536}]}))]}),
+            ),
         ] {
             let mut pod = json!({"metadata": {"name": "invalid"}, "spec": {"schedulerName": scheduler, "containers": [container(&[])]}});
             merge(&mut pod, "/spec", &spec);
@@ -111,8 +123,25 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
     let spread =
         json!([{"maxSkew": 1, "topologyKey": RACK, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": label("app", "in-racks")}]);
     let too_large = format!("spec.affinity \"{}\": is more than 1000 requirements and values in selectors", MOST_REQUIREMENTS + 1);
+    let too_many = |count: usize| terms((0..count).map(|number| label("app", &format!("x-{number}"))), RACK);
+    let spreads: Vec<Value> = (0..=MOST_TERMS).map(|number| spread_by(&format!("example.com/key-{number}"), "spreads", &[])).collect();
+    let says_too_many =
+        format!("spec.affinity \"{}\": is more than {MOST_TERMS} terms of affinity, anti-affinity and spread", MOST_TERMS + 1);
+    // A key that the pod does not have adds nothing.
+    let by_version = json!({REQUIRED: [{"labelSelector": label("app", "by-version"), "matchLabelKeys": ["version"], "topologyKey": HOST}]});
     // The name of the workload, its members, a field of its pods, and why it waits; nothing where it runs.
-    let bad: [(&str, u32, &str, Value, Option<&str>); 8] = [
+    let bad: [(&str, u32, &str, Value, Option<&str>); 13] = [
+        ("too-many", 1, "affinity", json!({"podAntiAffinity": too_many(MOST_TERMS + 1)}), Some(&says_too_many)),
+        ("many", 1, "affinity", json!({"podAntiAffinity": too_many(MOST_TERMS)}), None),
+        ("spreads", 1, "topologySpreadConstraints", json!(spreads), Some(&says_too_many)),
+        ("by-version", 2, "affinity", json!({"podAffinity": by_version}), None),
+        (
+            "by-key",
+            2,
+            "topologySpreadConstraints",
+            json!([spread_by(RACK, "by-key", &["pod-template-hash"])]),
+            Some("didn't match pod topology spread constraints (missing required label)"),
+        ),
         ("too-wide", 1, "affinity", wide(MOST_REQUIREMENTS), Some(&too_large)),
         ("wide", 1, "affinity", wide(MOST_REQUIREMENTS - 1), None),
         ("no-rack", 1, "affinity", json!({"podAffinity": terms([label("app", "no-rack")], RACK)}), Some("didn't match pod affinity rules")),
@@ -147,7 +176,9 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
         }
     }
     say::line(format!("        P8: a PodGroup beside one that cannot be placed runs after at most {slowest:.1} s"));
-    pods_wait_for(client, "too-wide", 1, "InvalidField").await?;
+    for name in ["too-wide", "too-many", "spreads"] {
+        pods_wait_for(client, name, 1, "InvalidField").await?;
+    }
     stays_unbound(w, "three", 0).await?;
     stays_unbound(w, "both", 0).await?;
     // The next nodes are of no zone at first, and a node without a zone takes all three.
@@ -155,24 +186,69 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
     wait_running(client, "three", 0, 20).await
 }
 
+/// A spread constraint that must hold, with these `matchLabelKeys`.
+fn spread_by(topology_key: &str, app: &str, keys: &[&str]) -> Value {
+    json!({
+        "maxSkew": 1, "topologyKey": topology_key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": label("app", app), "matchLabelKeys": keys,
+    })
+}
+
+/// A pod that keeps all pods of all namespaces away takes a node of its own. Another such pod waits, and keeps no pod from any node. What is kept away says so.
+async fn keeps_all_away(w: &mut World, client: &Client) -> Result<()> {
+    zoned(client, "alone", "a", &[("cpu", "16"), ("memory", "64Gi")]).await?;
+    let away = json!({REQUIRED: [{"labelSelector": {}, "namespaceSelector": {}, "topologyKey": HOST}]});
+    let of = |name: &str| Workload::new(name).asks(&[("cpu", "100m")]);
+    of("loner").affinity("podAntiAffinity", away.clone()).make(client).await?;
+    wait_running(client, "loner", 1, 10).await?;
+    of("loner-2").affinity("podAntiAffinity", away).make(client).await?;
+    on("alone", "beside-loner").make(client).await?;
+    pod_says(client, "loner-2", "didn't match pod anti-affinity rules").await?;
+    pod_says(client, "beside-loner", "didn't satisfy existing pods anti-affinity rules").await?;
+    of("elsewhere").replicas(4).gang("4").make(client).await?;
+    wait_running(client, "elsewhere", 4, 5).await?;
+    stays_unbound(w, "loner-2", 0).await?;
+    for name in ["beside-loner", "loner-2", "loner"] {
+        delete(client, name).await?;
+        wait_running(client, name, 0, 20).await?;
+    }
+    Api::<Node>::all(client.clone()).delete("alone", &DeleteParams::default()).await?;
+    Ok(())
+}
+
+/// A device that only a DeviceClass offers is one that the nodes lack: only what device plugins report counts.
+async fn device_of_a_class(w: &mut World, client: &Client) -> Result<()> {
+    let class = json!({"metadata": {"name": "by-class"}, "spec": {"extendedResourceName": "example.com/by-class"}});
+    let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("resource.k8s.io", "v1", "DeviceClass"), "deviceclasses");
+    let classes: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    classes.create(&PostParams::default(), &serde_json::from_value(class)?).await.context("creating a DeviceClass")?;
+    Workload::new("by-class").asks(&[("cpu", "100m"), ("example.com/by-class", "1")]).make(client).await?;
+    pod_says(client, "by-class", "Insufficient example.com/by-class").await?;
+    stays_unbound(w, "by-class", 0).await?;
+    delete(client, "by-class").await
+}
+
 /// Foreign pods with 10,000 distinct terms, and with more selectors of one kind than are told apart: they keep away what they select, and others are bound at once.
 /// The memory of the scheduler stays bounded.
 async fn many_terms(w: &mut World, client: &Client, foreign: Terms) -> Result<()> {
     let port = w.scheduler()?.port();
-    for (name, zone) in [("crowd", "a"), ("crowd-2", "b")] {
+    for (name, zone) in [("crowd", "a"), ("crowd-2", "b"), ("crowd-3", "a")] {
         zoned(client, name, zone, &[("cpu", "16"), ("memory", "64Gi"), ("pods", "20000")]).await?;
     }
     let pid = process::find(w.cluster().scratch().folder(), chart::SCHEDULER)?;
     let (before, busy) = (process::memory(pid)?.now, process::processor_seconds(pid)?);
     let own = |pod: usize| (0..foreign.each).map(move |term| label("of", &format!("t-{pod}-{term}")));
-    let alike = |pod: usize| (0..MOST_ALIKE + 100).map(move |term| expression(&format!("k-{pod}-{term}"), "Exists", 0));
+    let alike = |pod: usize| (0..MOST_TERMS).map(move |term| expression(&format!("k-{pod}-{term}"), "Exists", 0));
+    // Together they have more selectors than are told apart.
+    let alike_pods = MOST_ALIKE / MOST_TERMS + 1;
     let mut all = Vec::new();
     for pod in 0..foreign.pods {
         all.push(keeper(client.clone(), NAMESPACE, format!("foreign-{pod}"), "crowd", terms(own(pod), HOST)));
     }
-    for pod in 0..2 {
+    for pod in 0..alike_pods {
         all.push(keeper(client.clone(), NAMESPACE, format!("alike-{pod}"), "crowd-2", terms(alike(pod), HOST)));
     }
+    let beyond = (0..=MOST_TERMS).map(|term| label("of", &format!("beyond-{term}")));
+    all.push(keeper(client.clone(), NAMESPACE, "beyond".to_owned(), "crowd-3", terms(beyond, HOST)));
     stream::iter(all).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
     wait_until(secs(120), "the scheduler knows the foreign pods", || async {
         let ledger = http::json(port, "/debug/ledger").await?;
@@ -180,8 +256,9 @@ async fn many_terms(w: &mut World, client: &Client, foreign: Terms) -> Result<()
         let on = |name: &str| {
             nodes.iter().find(|node| node.get("name").is_some_and(|is| is == name)).and_then(|node| node.get("pods")?.as_u64())
         };
-        let seen = (on("crowd").unwrap_or_default(), on("crowd-2").unwrap_or_default());
-        Ok(Seen::when(seen == (u64::try_from(foreign.pods)?, 2), || format!("{seen:?}")))
+        let seen = ["crowd", "crowd-2", "crowd-3"].map(|name| on(name).unwrap_or_default());
+        let all = [u64::try_from(foreign.pods)?, u64::try_from(alike_pods)?, 1];
+        Ok(Seen::when(seen == all, || format!("{seen:?}")))
     })
     .await?;
     let start = Instant::now();
@@ -189,12 +266,14 @@ async fn many_terms(w: &mut World, client: &Client, foreign: Terms) -> Result<()
     on("crowd", "selected").label("of", &last).make(client).await?;
     // One selector is not told apart from those that select every pod of the namespace.
     on("crowd-2", "crowded-out").make(client).await?;
+    // Nor are the terms of a pod with too many.
+    on("crowd-3", "beyond-reading").make(client).await?;
     on("crowd", "not-selected").label("of", "none").make(client).await?;
     Workload::new("anywhere").asks(&[("cpu", "100m")]).replicas(4).gang("4").make(client).await?;
     wait_running(client, "not-selected", 1, 5).await?;
     wait_running(client, "anywhere", 4, 5).await?;
     let took = start.elapsed().as_secs_f64();
-    for name in ["selected", "crowded-out"] {
+    for name in ["selected", "crowded-out", "beyond-reading"] {
         pod_says(client, name, "didn't satisfy existing pods anti-affinity rules").await?;
         stays_unbound(w, name, 0).await?;
     }
@@ -256,7 +335,7 @@ async fn labels_change(w: &mut World, client: &Client) -> Result<()> {
     // The only node of zone b.
     let nodes: Api<Node> = Api::all(client.clone());
     let cordon = |is: bool| Patch::Merge(json!({"spec": {"unschedulable": is}}));
-    for name in ["a1", "crowd", "crowd-2"] {
+    for name in ["a1", "crowd", "crowd-2", "crowd-3"] {
         nodes.patch(name, &PatchParams::default(), &cordon(true)).await?;
     }
     make_member(client, "moved", "moved", &[("cpu", "100m")]).await?;
@@ -269,7 +348,7 @@ async fn labels_change(w: &mut World, client: &Client) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.patch("moved", &PatchParams::default(), &labels(json!({"state": "new"}))).await?;
     nodes.patch("b1", &PatchParams::default(), &labels(json!({ZONE: "c"}))).await?;
-    for name in ["a1", "crowd", "crowd-2"] {
+    for name in ["a1", "crowd", "crowd-2", "crowd-3"] {
         nodes.patch(name, &PatchParams::default(), &cordon(false)).await?;
     }
     let near = || terms([label("state", "new")], ZONE);
@@ -288,39 +367,10 @@ async fn labels_change(w: &mut World, client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// How many workloads share the selectors of the namespace.
-const CROWD: usize = 4;
-
-/// P10. A pod that would bring one selector more into its namespace than are told apart there waits with a reason, and is bound when one goes. So is, at once, one with
-/// too many by itself. Another PodGroup is bound as usual.
-pub(in crate::cases) async fn crowded_namespace(w: &mut World) -> Result<()> {
-    let client = w.client();
-    zoned(&client, "a1", "a", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    let each = MOST_ALIKE / CROWD;
-    let alike = |from: usize, count: usize| terms((from..from + count).map(|at| expression(&format!("k-{at}"), "Exists", 0)), RACK);
-    let of = |name: &str, anti: Value| Workload::new(name).asks(&[("cpu", "100m")]).affinity("podAntiAffinity", anti);
-    let why = "more than 256 different selectors in affinity and spread of the pods of a namespace";
-    of("alone", alike(1000, MOST_ALIKE + 1)).make(&client).await?;
-    pods_wait_for(&client, "alone", 1, "UnsupportedField").await?;
-    for at in 0..CROWD {
-        of(&format!("crowd-{at}"), alike(at * each, each)).make(&client).await?;
-        wait_running(&client, &format!("crowd-{at}"), 1, 10).await?;
-    }
-    of("late", alike(2000, 1)).make(&client).await?;
-    let group = wait_one_group(&client, "late", 10).await?.name_any();
-    group_says(&client, &group, why).await?;
-    pod_says(&client, "late", why).await?;
-    pods_wait_for(&client, "late", 1, "UnsupportedField").await?;
-    // Selectors that are there already, and a value of a label, take no room.
-    of("known", alike(0, each)).make(&client).await?;
-    of("by-value", terms([label("app", "by-value")], RACK)).make(&client).await?;
-    wait_running(&client, "known", 1, 5).await?;
-    wait_running(&client, "by-value", 1, 5).await?;
-    stays_unbound(w, "late", 1).await?;
-    delete(&client, "crowd-1").await?;
-    wait_running(&client, "late", 1, 5).await?;
-    stays_unbound(w, "alone", 1).await?;
-    accounting_matches_api(w).await
+/// Returns the object with the fields of another one.
+fn merged(mut object: Value, fields: &Value) -> Value {
+    merge(&mut object, "", fields);
+    object
 }
 
 /// Adds the fields of an object to the object at this place.

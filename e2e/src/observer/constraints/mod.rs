@@ -1,7 +1,7 @@
 //! Check 10: does a binding by the scheduler violate a constraint of its pod, or of the pods that are there?
 //!
 //! kube-scheduler's own filters are asked (`e2e/tools/oracle`): affinity and anti-affinity, spread, host ports, node affinity, taints, declared features.
-//! Resources are check 3 and are left out of the question.
+//! Resources are check 3 and are left out of the question. So are nominated nodes, and which nodes a pod prefers: the oracle tests of the scheduler compare those.
 //!
 //! ```text
 //!   events ─► log (by resourceVersion) ─► batch of bindings ─► for each binding: the states that the scheduler may have seen ─► oracle

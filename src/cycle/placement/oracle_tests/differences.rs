@@ -1,5 +1,5 @@
-//! Where kube-scheduler and our predicates differ on purpose: the table of docs/decisions/2026-11-23-pods-that-matter-to-each-other.md, as far as
-//! 2026-11-23-words-of-refusals.md has left it.
+//! Where kube-scheduler and our predicates differ on purpose: the table of docs/decisions/2026-11-23-pods-that-matter-to-each-other.md. `nominated` holds its row
+//! about nominated pods.
 
 use serde_json::{Value, json};
 

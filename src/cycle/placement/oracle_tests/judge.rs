@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::api::volumes::{AttachmentFacts, ClaimFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts};
 use crate::api::{NodeFacts, PodFacts, Uid};
+use crate::cycle::cache::Cache;
 use crate::cycle::explain::Reason;
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::filter::{Query, refusal};
 use crate::cycle::placement::finder::{Asks, NodeFinder};
-use crate::cycle::placement::snapshot::Snapshot;
+use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
 use crate::cycle::placement::topology::counting::counting;
 use crate::cycle::state::SchedulingState;
 
@@ -87,8 +89,8 @@ impl Drop for Oracle {
 
 /// Answers the same question by our predicates.
 pub(super) fn ours(question: &Value) -> Vec<Said> {
-    let state = state_of(question);
-    pending(question).iter().map(|uid| answer(&state, uid)).collect()
+    let mut state = state_of(question);
+    pending(question).iter().map(|uid| answer(&mut state, uid)).collect()
 }
 
 /// Returns the UIDs of the pending pods.
@@ -117,25 +119,32 @@ pub(super) fn state_of(question: &Value) -> SchedulingState {
     each(question, "classes").iter().for_each(|class| state.apply_storage_class(StorageClassFacts::of(class)));
     each(question, "csiNodes").iter().for_each(|node| state.apply_csi_node(CsiNodeFacts::of(node)));
     each(question, "attachments").iter().for_each(|attachment| state.apply_attachment(AttachmentFacts::of(attachment)));
-    for pod in list("pods").into_iter().chain(list("pending")) {
+    let nominated = question["nominated"].as_array().cloned().unwrap_or_default();
+    for pod in list("pods").into_iter().chain(nominated).chain(list("pending")) {
         state.apply_pod(PodFacts::of(&serde_json::from_value(pod).unwrap()));
     }
     state
 }
 
-fn answer(state: &SchedulingState, uid: &Uid) -> Said {
-    let cache = &state.cache;
-    let member = &cache.pods[uid];
+fn answer(state: &mut SchedulingState, uid: &Uid) -> Said {
+    let cache = &mut state.cache;
+    let member = cache.pods[uid].clone();
     assert!(member.facts.faults.is_empty() && member.facts.unsupported.is_empty(), "{:?}", member.facts);
     if let Some(unusable) = &member.facts.unusable_claim {
         let answer = cache.nodes.iter().map(|node| (node.name.to_string(), vec![CLAIM.to_owned(), unusable.to_string()])).collect();
         return Said { answer, message: None };
     }
-    let class = cache.classes.get(member.class.unwrap()).unwrap();
-    let barred = [].into();
-    let (nodes, placed) = (&cache.nodes, &cache.on_nodes);
-    let snapshot = Snapshot { nodes, ledger: cache.accounting.ledger(), placed, strategy: NodeStrategy::Spread, barred: &barred };
-    let verdict = NodeFinder::default().verdict(&class.terms, &counting(class, nodes), snapshot);
+    let class = Arc::clone(cache.classes.get(member.class.unwrap()).unwrap());
+    let (barred, last, mut finder) = ([].into(), [].into(), NodeFinder::default());
+    let Cache { accounting, nodes, on_nodes, classes, nominated_by_others, .. } = cache;
+    let cluster =
+        State { accounting, nodes, placed: on_nodes, classes, finder: &mut finder, barred: [].into(), nominated: nominated_by_others };
+    let mut placer = Placer::new(cluster, NodeStrategy::Spread, &last, u32::MAX);
+    let pods = [Pod { facts: &member.facts, class: member.class, node: None }];
+    placer.respect_nominations(&Attempt { queue: "default", pods: &pods, needed: 1, first: 0, preemptable: true });
+    let snapshot = placer.trial.snapshot(NodeStrategy::Spread, &barred);
+    let nodes = snapshot.nodes;
+    let verdict = NodeFinder::default().verdict(&class.terms, &counting(&class, nodes), snapshot);
     let query = Query { request: &class.request, constraints: &class.constraints, verdict: &verdict, barred: &barred, images: None };
     let refused = |facts: &NodeFacts| {
         let node = snapshot.node(nodes.id(&facts.name)?)?;
@@ -149,7 +158,7 @@ fn answer(state: &SchedulingState, uid: &Uid) -> Said {
         Some((facts.name.to_string(), words))
     };
     let answer: Answer = nodes.iter().filter_map(|facts| refused(facts)).collect();
-    let asks = Asks { id: member.class.unwrap(), class, users: 1, group: None, images: None, only: None };
+    let asks = Asks { id: member.class.unwrap(), class: &class, users: 1, group: None, images: None, only: None };
     let found = NodeFinder::default().best(asks, &[].into(), snapshot);
     assert_eq!(found.is_ok(), answer.len() < nodes.len(), "{answer:?}");
     // kube-scheduler ends its sentence.

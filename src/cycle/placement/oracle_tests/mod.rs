@@ -8,6 +8,7 @@ mod clusters;
 mod differences;
 mod judge;
 mod kinds;
+mod nominated;
 mod pods;
 mod scores;
 mod sequence;

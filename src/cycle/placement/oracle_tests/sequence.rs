@@ -22,6 +22,7 @@ use crate::cycle::testing::{PEACEFUL, POLICY, group};
 
 use super::clusters::{named_node, namespace, namespace_labels, node, placed};
 use super::judge::Oracle;
+use super::nominated::nominated;
 use super::pods::{NAMESPACES, named, pod};
 use super::terms::labels;
 
@@ -35,6 +36,8 @@ enum Step {
     },
     /// A pod comes that is on a node already.
     Placed(Box<Value>, Index),
+    /// A pod of another scheduler comes, with a nominated node.
+    Nominated(Box<Value>, Index),
     Gone(Index),
     /// A pod on a node is to terminate.
     Terminating(Index),
@@ -76,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => gang(),
         3 => (placed(), index()).prop_map(|(pod, node)| Step::Placed(Box::new(pod), node)),
+        1 => nominated().prop_map(|(pod, node)| Step::Nominated(Box::new(pod), node)),
         4 => index().prop_map(Step::Gone),
         1 => index().prop_map(Step::Terminating),
         1 => index().prop_map(Step::Ended),
@@ -115,6 +119,12 @@ impl Cluster {
                 let Some(node) = pick(&self.nodes, &node) else { return };
                 let mut pod = named(*pod, &self.next_name());
                 pod["spec"]["nodeName"] = json!(node);
+                self.put_pod(pod);
+            }
+            Step::Nominated(pod, node) => {
+                let Some(node) = pick(&self.nodes, &node) else { return };
+                let mut pod = named(*pod, &self.next_name());
+                pod["status"]["nominatedNodeName"] = json!(node);
                 self.put_pod(pod);
             }
             Step::Gone(pod) => pick(&self.pods, &pod).into_iter().for_each(|uid| self.delete_pod(&uid)),
@@ -191,7 +201,8 @@ impl Cluster {
     fn question(&self, pod: &Value) -> Value {
         let pods: Vec<&Value> = self.pods.values().filter(|pod| is_placed(pod)).collect();
         let (nodes, namespaces): (Vec<_>, Vec<_>) = (self.nodes.values().collect(), self.namespaces.values().collect());
-        json!({ "nodes": nodes, "pods": pods, "namespaces": namespaces, "pending": [pod] })
+        let nominated: Vec<&Value> = self.pods.values().filter(|pod| !is_placed(pod) && is_nominated(pod)).collect();
+        json!({ "nodes": nodes, "pods": pods, "namespaces": namespaces, "pending": [pod], "nominated": nominated })
     }
 
     /// The bindings and the evictions of a plan take effect. Returns the pods as they are bound, in order.
@@ -233,6 +244,10 @@ fn pick(from: &BTreeMap<String, Value>, index: &Index) -> Option<String> {
     (!from.is_empty()).then(|| from.keys().nth(index.index(from.len())).unwrap().clone())
 }
 
+fn is_nominated(pod: &Value) -> bool {
+    pod["status"]["nominatedNodeName"].is_string()
+}
+
 fn is_placed(pod: &Value) -> bool {
     pod["spec"]["nodeName"].is_string()
 }
@@ -244,6 +259,7 @@ struct Judged {
     of_gangs: Cell<u32>,
     evictions: Cell<u32>,
     refusals: Cell<u32>,
+    beside_nominated: Cell<u32>,
 }
 
 fn play(history: History, oracle: &RefCell<Oracle>, judged: &Judged) -> Result<(), TestCaseError> {
@@ -263,6 +279,7 @@ fn play(history: History, oracle: &RefCell<Oracle>, judged: &Judged) -> Result<(
                 let question = cluster.question(pod);
                 let refused = oracle.borrow_mut().ask(&question).remove(0).answer.remove(&*bind.node);
                 more(&judged.bindings, 1);
+                more(&judged.beside_nominated, usize::from(question["nominated"] != json!([])));
                 wrong = wrong.take().or_else(|| refused.map(|said| format!("{} on {}: {said:?} in {question}", bind.name, bind.node)));
             });
             prop_assert!(wrong.is_none(), "{wrong:?} after {shown}");
@@ -297,5 +314,6 @@ fn property_kube_scheduler_takes_each_pod_on_its_node_at_the_moment_of_its_bindi
     TestRunner::new(crate::random_tests::config(300)).run(&history(), |history| play(history, &oracle, &judged)).unwrap();
     println!("{judged:?}");
     assert!(judged.bindings.get() > 1_000 && judged.of_gangs.get() > 500, "{judged:?}");
+    assert!(judged.beside_nominated.get() > 100, "{judged:?}");
     assert!(judged.evictions.get() > 10 && judged.refusals.get() > 1_000, "{judged:?}");
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::cycle::placement::class::{Class, ClassId, Classes};
 use crate::cycle::placement::placer::{Attempt, Pod};
-use crate::cycle::placement::topology::class_terms::ClassTerms;
 use crate::cycle::placement::topology::placed::PlacedPods;
 use crate::cycle::placement::topology::selection::SelectorId;
 
@@ -21,8 +20,7 @@ pub(super) struct Kind<'a> {
 impl Kind<'_> {
     /// Returns the topology key of the domains in which the pods keep each other away; none where they do not.
     pub(super) fn apart(&self) -> Option<&Arc<str>> {
-        let ClassTerms { anti_affinity, kept_away_by, .. } = &self.class.terms;
-        anti_affinity.iter().find(|term| kept_away_by.contains(term)).map(|term| &term.1)
+        self.class.terms.apart().next()
     }
 }
 

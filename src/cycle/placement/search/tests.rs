@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use super::by_kind::MOST_MEMBERS;
 use crate::api::PodFacts;
-use crate::api::pod_terms::PodTerms;
+use crate::api::pod_terms::{HostPort, PodTerms};
 use crate::cycle::run;
-use crate::cycle::testing::worlds::{ZONE, before, check, exists, members, state, term, world, zoned};
+use crate::cycle::testing::worlds::{HOST, ZONE, before, check, exists, members, state, term, world, zoned};
 use crate::cycle::testing::{PEACEFUL, POLICY, group, pod, running};
 use crate::cycle::tests::{empty_state, message};
 
@@ -60,6 +60,38 @@ fn members_that_are_alike_but_for_labels_that_another_member_asks_for_are_told_a
     let plan = run(&mut state, &PEACEFUL, Duration::ZERO);
     assert_eq!(plan.binds.len(), 3, "{}", message(&state, "g"));
     assert!(plan.binds.iter().any(|bind| &*bind.name == "g-1" && &*bind.node == "n1"));
+}
+
+/// Nodes in zones, as many as are given with so much cpu each, and a gang of members that require their zone: how many find nodes.
+fn placed_in_one_zone(zones: &[(usize, i64)], members: usize, terms: PodTerms) -> usize {
+    let mut state = empty_state();
+    for (zone, (nodes, cpu)) in zones.iter().enumerate() {
+        (0..*nodes).for_each(|at| state.apply_node(zoned(&format!("n-{zone}-{at}"), &format!("z{zone}"), *cpu)));
+    }
+    state.apply_group(group("ns", "g", u32::try_from(members).unwrap(), "default"));
+    let terms = Arc::new(PodTerms { affinity: vec![term("x", ZONE)], ..terms });
+    for at in 0..members {
+        let mut facts = pod("ns", &format!("g-{at:03}"), "g", &[("cpu", 1)]);
+        facts.labels.insert("app".into(), "x".into());
+        state.apply_pod(PodFacts { terms: Arc::clone(&terms), ..facts });
+    }
+    run(&mut state, &PEACEFUL, Duration::ZERO).binds.len()
+}
+
+/// The emptiest nodes, the fullest ones, and the zones with the least cpu have too few nodes.
+#[test]
+fn members_that_take_a_node_each_find_the_zone_with_enough_nodes() {
+    const MEMBERS: usize = MOST_MEMBERS + 6;
+    let few: Vec<(usize, i64)> = (0..20).map(|at| (1, if at % 2 == 0 { 71 } else { 1_000 })).collect();
+    let enough = (MEMBERS, 100);
+    let zones: Vec<(usize, i64)> = few.iter().copied().chain([enough]).collect();
+    let apart = || PodTerms { anti_affinity: vec![term("x", HOST)], ..PodTerms::default() };
+    let port = HostPort { port: 80, protocol: "TCP".into(), address: None };
+    let with_port = || PodTerms { host_ports: [port.clone()].into(), ..PodTerms::default() };
+    for terms in [apart(), with_port()] {
+        assert_eq!(placed_in_one_zone(&zones, MEMBERS, terms.clone()), MEMBERS);
+        assert_eq!(placed_in_one_zone(&few, MEMBERS, terms), 0);
+    }
 }
 
 #[test]

@@ -59,13 +59,11 @@ impl ClassTerms {
     #[must_use]
     pub fn join(terms: &PodTerms, volumes: Option<&Arc<PodVolumes>>, set: LabelSetId, placed: &mut PlacedPods) -> Self {
         let mut join = |all: &[PodSelector]| placed.join_selector(all, &terms.namespace);
-        let selectors: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
-        let affinity = (!selectors.is_empty()).then(|| join(&selectors));
+        let mut counted = terms.counted().map(|all| join(&all)).collect::<Vec<SelectorId>>().into_iter();
+        let affinity = if terms.affinity.is_empty() { None } else { counted.next() };
         let anti_affinity: Vec<TermId> =
             terms.anti_affinity.iter().map(|term| (join(std::slice::from_ref(&term.pods)), Arc::clone(&term.topology_key))).collect();
-        let spread: Vec<(SelectorId, &SpreadConstraint)> =
-            terms.spread.iter().map(|constraint| (join(std::slice::from_ref(&constraint.pods)), constraint)).collect();
-        let spread = spread.into_iter().map(|(selector, constraint)| Spread {
+        let spread = counted.zip(&terms.spread).map(|(selector, constraint)| Spread {
             constraint: constraint.clone(),
             selector,
             matches_itself: placed.matches(selector, set),
@@ -117,6 +115,11 @@ impl ClassTerms {
     /// Returns the selectors of anti-affinity: the pod's own, and that of others against it.
     pub fn keeping_away(&self) -> impl Iterator<Item = SelectorId> + '_ {
         self.anti_affinity.iter().chain(&self.kept_away_by).map(|term| term.0)
+    }
+
+    /// Returns the topology keys of the domains in which pods of the class keep each other away.
+    pub fn apart(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.anti_affinity.iter().filter(|term| self.kept_away_by.contains(term)).map(|term| &term.1)
     }
 
     /// Returns whether no other pod can keep pods of the class from a node.

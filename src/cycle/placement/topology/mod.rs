@@ -12,6 +12,7 @@
 pub mod class_preferences;
 pub mod class_terms;
 pub mod counting;
+mod devices;
 pub mod domains;
 pub mod on_nodes;
 pub mod place;

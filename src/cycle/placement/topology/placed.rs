@@ -5,6 +5,7 @@
 //!
 //! Pods of all schedulers count. So do pods for which a node is *nominated*: a pod that comes must fit with and without them. A pod on a node that does not exist (any more) counts again when the node comes (back).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::placement::nodes::NodeId;
 use crate::cycle::placement::volumes::Volumes;
-use crate::resources::ResourceName;
+use crate::resources::{ResourceName, Resources};
 
+use super::devices::Devices;
 use super::on_nodes::{Count, OnNodes};
 use super::place::Place;
 use super::ports::TakenPorts;
@@ -45,16 +47,12 @@ pub struct PlacedPods {
     groups: BTreeMap<GroupKey, OnNodes>,
     /// The label sets that other terms keep away or attract than before, since they were taken last, and whether fewer may keep them away.
     changed: BTreeMap<LabelSetId, bool>,
-    /// Whether a selector went, so that there may be room for another one.
-    room_made: bool,
-    /// The kinds of devices (extended resources with a `/`) that any pod has requested since the start, at most [`MOST_DEVICES`].
-    devices: BTreeSet<ResourceName>,
+    /// The namespaces of selectors that went, so that there may be room for others.
+    rooms_made: BTreeSet<Arc<str>>,
+    devices: Devices,
     /// The storage objects, and what the pods use of them.
     volumes: Volumes,
 }
-
-/// The most kinds of devices that are told from those that no pod requests.
-const MOST_DEVICES: usize = 256;
 
 /// A selector, a topology key and a weight: the pods that a pod would have in its domain, or not have there (negative).
 pub type WishId = (SelectorId, (Arc<str>, i32));
@@ -66,12 +64,16 @@ const REQUIRED: i32 = 1;
 struct Pod {
     set: LabelSetId,
     facts: Arc<PodTerms>,
+    /// What its affinity and spread count, while it has no node. Its class finds these selectors in use, so there is room for them.
+    counted: Vec<SelectorId>,
     /// Those of its anti-affinity.
     terms: Vec<TermId>,
     /// Its preferences about other pods, and its required affinity.
     wishes: Vec<WishId>,
     /// Its PodGroup, if its pods are spread by default.
     group: Option<GroupKey>,
+    /// The kinds of devices that it requests.
+    devices: Vec<ResourceName>,
     leaving: bool,
     place: Option<Place>,
 }
@@ -93,25 +95,39 @@ impl PlacedPods {
                 && known.group.as_ref().is_none_or(|group| *group == pod.group)
                 && self.selection.is_of(known.set, &pod.namespace, &pod.labels)
         };
-        if self.pods.get(uid).is_some_and(same) {
+        let counts = pod.node.is_none() && !(pod.terms.affinity.is_empty() && pod.terms.spread.is_empty());
+        if self.pods.get(uid).is_some_and(|known| same(known) && (!counts || !known.counted.is_empty())) {
+            if !counts {
+                self.leave_counted(uid);
+            }
             return false;
         }
-        for (name, _) in pod.request.iter().filter(|(name, _)| name.contains('/')) {
-            if self.devices.len() < MOST_DEVICES && !self.devices.contains(name) {
-                self.devices.insert(name.clone());
-            }
-        }
         let place = self.take(uid);
+        // Before the kinds of the pod as it was are released, so that none is forgotten in between.
+        let devices = self.devices.request(&pod.request);
         self.unlearn(uid);
         let set = self.selection.join_set(PodLabels { namespace: Arc::clone(&pod.namespace), labels: pod.labels.clone() });
+        // What must hold comes first, in the order of `has_no_room_for`.
+        let counted = if counts { self.join_counted(&pod.terms) } else { Vec::new() };
         let terms = self.join_terms(&pod.terms);
         let wishes = self.join_wishes(&pod.terms);
         let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
-        let known = Pod { set, facts: Arc::clone(&pod.terms), terms, wishes, group, leaving: pod.deleting, place: None };
+        let known = Pod { set, facts: Arc::clone(&pod.terms), counted, terms, wishes, group, devices, leaving: pod.deleting, place: None };
         self.volumes.join(uid, &known.facts);
         self.pods.insert(uid.clone(), known);
         place.into_iter().for_each(|place| self.put(uid, place));
         true
+    }
+
+    /// Adds a user of what affinity and spread of the pod count.
+    fn join_counted(&mut self, facts: &PodTerms) -> Vec<SelectorId> {
+        facts.counted().map(|all| self.join_selector(&all, &facts.namespace)).collect()
+    }
+
+    /// Removes the pod from the users of what its affinity and spread count, because it has a node.
+    fn leave_counted(&mut self, uid: &Uid) {
+        let counted = self.pods.get_mut(uid).map(|pod| std::mem::take(&mut pod.counted)).unwrap_or_default();
+        counted.into_iter().for_each(|selector| self.leave_selector(selector));
     }
 
     /// Adds a user of each of the pod's terms of anti-affinity.
@@ -153,8 +169,10 @@ impl PlacedPods {
     }
 
     fn unlearn(&mut self, uid: &Uid) {
+        self.leave_counted(uid);
         let Some(pod) = self.pods.remove(uid) else { return };
         self.volumes.leave(uid, &pod.facts);
+        self.devices.release(&pod.devices);
         for term in pod.terms {
             if self.terms.leave(&term) {
                 self.note_changed(term.0, true);
@@ -232,6 +250,11 @@ impl PlacedPods {
         }
     }
 
+    /// Records what a node offers; none where it is gone.
+    pub fn set_offers(&mut self, name: &Arc<str>, offers: Option<&Resources>) {
+        self.devices.set_node(name, offers);
+    }
+
     /// Records the labels of a namespace; none where it is gone. Returns whether that changed what any selector matches.
     pub fn set_namespace(&mut self, name: &str, labels: Option<BTreeMap<String, String>>) -> bool {
         let changed = self.selection.set_namespace(name, labels);
@@ -269,18 +292,17 @@ impl PlacedPods {
         id
     }
 
-    /// Takes the note that a selector went since it was taken last.
-    pub const fn take_room_made(&mut self) -> bool {
-        std::mem::replace(&mut self.room_made, false)
+    /// Takes the namespaces of the selectors that went since they were taken last.
+    pub fn take_rooms_made(&mut self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut self.rooms_made)
     }
 
-    /// Returns whether the namespace has too many selectors for those of this pod to be told apart.
+    /// Returns whether the namespace has too many selectors for those of this pod to be told apart. Where it has not, [`learn`](Self::learn) gives each of them a number
+    /// of its own while the pod waits. Preferences take what room is left.
     #[must_use]
     pub fn has_no_room_for(&self, terms: &PodTerms) -> bool {
-        let affinity: Vec<PodSelector> = terms.affinity.iter().map(|term| term.pods.clone()).collect();
-        let others = terms.anti_affinity.iter().map(|term| &term.pods).chain(terms.spread.iter().map(|constraint| &constraint.pods));
-        let affinity = (!affinity.is_empty()).then_some(affinity.as_slice());
-        let all: Vec<&[PodSelector]> = affinity.into_iter().chain(others.map(std::slice::from_ref)).collect();
+        let all: Vec<Cow<'_, [PodSelector]>> = terms.required().collect();
+        let all: Vec<&[PodSelector]> = all.iter().map(AsRef::as_ref).collect();
         !all.is_empty() && !self.selection.has_room_for(&all, &terms.namespace)
     }
 
@@ -291,9 +313,9 @@ impl PlacedPods {
 
     /// Removes a user of the selector.
     pub fn leave_selector(&mut self, id: SelectorId) {
-        if self.selection.leave_selector(id) {
+        if let Some(owner) = self.selection.leave_selector(id) {
             self.of_selectors.remove(&id);
-            self.room_made = true;
+            self.rooms_made.insert(owner);
         }
     }
 
@@ -326,21 +348,8 @@ impl PlacedPods {
     /// Returns whether nothing is remembered but the labels of namespaces.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self {
-            selection,
-            pods,
-            nodes,
-            of_sets,
-            of_selectors,
-            terms,
-            ports,
-            wishes,
-            groups,
-            changed,
-            volumes,
-            devices: _,
-            room_made: _,
-        } = self;
+        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, wishes, groups, changed, volumes, devices, rooms_made: _ } =
+            self;
         selection.sizes() == (0, 0)
             && pods.is_empty()
             && nodes.is_empty()
@@ -352,5 +361,6 @@ impl PlacedPods {
             && groups.is_empty()
             && changed.is_empty()
             && volumes.has_no_pods()
+            && devices.has_no_pods()
     }
 }

@@ -152,9 +152,7 @@ impl Selection {
 
     /// Adds a user of the selector of all pods, or of all pods of this namespace. Returns its number, and whether it is new.
     pub(super) fn join_everything(&mut self, namespace: &Arc<str>, within: bool) -> (SelectorId, bool) {
-        let (namespaces, namespace_selector) =
-            if within { ([Arc::clone(namespace)].into(), LabelSelector::Nothing) } else { (BTreeSet::new(), LabelSelector::everything()) };
-        let all = [PodSelector { namespaces, namespace_selector, labels: LabelSelector::everything() }];
+        let all = [PodSelector::everything(namespace, within)];
         if let Some(id) = self.selector_ids.get(all.as_slice()).copied() {
             self.hold_selector(id);
             return (id, false);
@@ -163,11 +161,14 @@ impl Selection {
         self.insert_selector(&all, &Arc::from(""), vec![FoundBy::Reach])
     }
 
-    /// Returns whether there is room for those of the selectors of one pod that are not in use.
+    /// Returns whether there is room for those of the selectors of one pod that are not in use, if they are added in this order.
     pub(super) fn has_room_for(&self, selectors: &[&[PodSelector]], owner: &Arc<str>) -> bool {
         let mut more: BTreeMap<FoundBy, usize> = BTreeMap::new();
-        let new: BTreeSet<&[PodSelector]> = selectors.iter().copied().filter(|all| !self.selector_ids.contains_key(*all)).collect();
-        for all in new {
+        let mut known: BTreeSet<&[PodSelector]> = BTreeSet::new();
+        for all in selectors {
+            if self.selector_ids.contains_key(*all) || !known.insert(all) {
+                continue;
+            }
             let found_by = self.found_by(all, &more);
             if !self.has_room_beside(&more, &found_by, owner) {
                 return false;
@@ -242,14 +243,14 @@ impl Selection {
         }
     }
 
-    /// Removes a user of the selector. Returns whether that was the last one; then the selector is gone.
-    pub(super) fn leave_selector(&mut self, id: SelectorId) -> bool {
-        let Some(selector) = self.selectors.get_mut(id.0) else { return false };
+    /// Removes a user of the selector. If that was the last one, the selector is gone; then returns the namespace of the pods that had it first.
+    pub(super) fn leave_selector(&mut self, id: SelectorId) -> Option<Arc<str>> {
+        let selector = self.selectors.get_mut(id.0)?;
         selector.users = selector.users.saturating_sub(1);
         if selector.users > 0 {
-            return false;
+            return None;
         }
-        let Some(selector) = self.selectors.remove(id.0) else { return false };
+        let selector = self.selectors.remove(id.0)?;
         self.selector_ids.remove(&selector.all);
         for set in &selector.sets {
             if let Some(set) = self.sets.get_mut(set.0) {
@@ -271,7 +272,7 @@ impl Selection {
                 }
             }
         }
-        true
+        Some(selector.owner)
     }
 
     /// Records the labels of a namespace; none where it is gone. Returns the selectors that match other label sets than before, with these.

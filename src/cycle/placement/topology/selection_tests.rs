@@ -39,7 +39,7 @@ fn a_namespace_may_have_so_many_selectors_without_a_value_and_no_more() {
     assert!(selection.join_selector(&broad(7), &owner).is_some(), "it is in use");
     assert!(selection.join_selector(&broad(MOST_ALIKE), &Arc::from("b")).is_some(), "another namespace's pods have their own number");
     assert!(selection.join_selector(&[in_namespace("a", &[is("app", "x")])], &owner).is_some(), "it is found by its value");
-    assert!(selection.leave_selector(joined[0]));
+    assert_eq!(selection.leave_selector(joined[0]), Some(owner.clone()));
     assert!(selection.join_selector(&broad(MOST_ALIKE + 1), &owner).is_some());
 }
 

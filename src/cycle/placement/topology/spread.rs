@@ -39,7 +39,7 @@ pub(super) fn refuse(constraints: &[Spread], counting: &Counting, facts: &mut Fa
     }
 }
 
-/// Returns for each domain whether it may have one pod more, with and without the nominated pods.
+/// Returns for each domain whether it may have one pod more, whichever of the nominated pods come.
 fn open_domains(spread: &Spread, domains: &KeyDomains, counts: impl Fn(NodeId) -> bool, facts: &Facts<'_>) -> Vec<bool> {
     let mut exists = vec![false; domains.len()];
     for domain in facts.nodes.ids().filter(|node| counts(*node)).filter_map(|node| domains.get(node)) {
@@ -47,10 +47,9 @@ fn open_domains(spread: &Spread, domains: &KeyDomains, counts: impl Fn(NodeId) -
             *slot = true;
         }
     }
-    let (mut with, mut without, mut is_nominated) = (vec![0_u32; domains.len()], vec![0_u32; domains.len()], false);
+    let (mut with, mut without) = (vec![0_u32; domains.len()], vec![0_u32; domains.len()]);
     if !spread.constraint.pods.labels.is_everything() {
         for (node, count) in facts.placed.matched(spread.selector).filter(|(node, _)| counts(*node)) {
-            is_nominated |= count.nominated > 0;
             for (pods, number) in [(&mut with, count.staying()), (&mut without, count.without_nominated().staying())] {
                 if let Some(slot) = domains.get(node).and_then(|domain| pods.get_mut(domain)) {
                     *slot = slot.saturating_add(number);
@@ -58,15 +57,16 @@ fn open_domains(spread: &Spread, domains: &KeyDomains, counts: impl Fn(NodeId) -
             }
         }
     }
-    let open = |pods: &[u32]| -> Vec<bool> {
-        let existing = || exists.iter().zip(pods).filter(|(exists, _)| **exists).map(|(_, pods)| *pods);
-        let enough = existing().count() >= spread.constraint.min_domains.max(1) as usize;
-        let least = if enough { existing().min().unwrap_or(0) } else { 0 };
-        let most = least.saturating_add(spread.constraint.max_skew);
-        pods.iter().map(|pods| pods.saturating_add(u32::from(spread.matches_itself)) <= most).collect()
+    // The skew is the largest where those come that are nominated in the domain itself, and no others.
+    let existing = || without.iter().enumerate().zip(&exists).filter(|(_, exists)| **exists).map(|((domain, pods), _)| (*pods, domain));
+    let enough = existing().count() >= spread.constraint.min_domains.max(1) as usize;
+    let first = existing().min();
+    let second = existing().filter(|least| Some(*least) != first).min();
+    let is_open = |(domain, pods): (usize, &u32)| {
+        let others = first.filter(|(_, least)| *least != domain).or(second).map(|(pods, _)| pods);
+        let own = exists.get(domain).is_some_and(|exists| *exists).then_some(*pods);
+        let least = if enough { others.into_iter().chain(own).min().unwrap_or(0) } else { 0 };
+        pods.saturating_add(u32::from(spread.matches_itself)) <= least.saturating_add(spread.constraint.max_skew)
     };
-    if !is_nominated {
-        return open(&with);
-    }
-    open(&with).into_iter().zip(open(&without)).map(|(with, without)| with && without).collect()
+    with.iter().enumerate().map(is_open).collect()
 }

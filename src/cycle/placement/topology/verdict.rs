@@ -237,6 +237,9 @@ impl Verdict {
                 *slot = true;
             }
         }
+        if !closed.contains(&true) {
+            return;
+        }
         let reason = self.reason(reason(term.1.to_string()));
         for node in facts.nodes.ids() {
             if domains.get(node).and_then(|domain| closed.get(domain)).copied().unwrap_or(false) {

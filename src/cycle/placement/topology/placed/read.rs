@@ -14,10 +14,16 @@ use crate::resources::ResourceName;
 use super::{PlacedPods, TermId, WishId};
 
 impl PlacedPods {
-    /// Returns the kinds of devices that any pod has requested. None is ever removed, so a longer set is another set.
+    /// Returns the kinds of devices that nodes have and that a pod has requested since.
     #[must_use]
-    pub const fn requested_devices(&self) -> &BTreeSet<ResourceName> {
-        &self.devices
+    pub const fn wanted_devices(&self) -> &BTreeSet<ResourceName> {
+        self.devices.wanted()
+    }
+
+    /// Returns a number that grows whenever these kinds change.
+    #[must_use]
+    pub const fn devices_version(&self) -> u64 {
+        self.devices.version()
     }
 
     /// Returns the label set of a known pod.
