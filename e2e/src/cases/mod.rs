@@ -162,7 +162,7 @@ pub fn table() -> Vec<Case> {
             Setup { programs: false, ..usual() },
             dist::made_and_run
         )
-        // It builds programs, beside the compilers of the unit tests.
+        // Where the programs are not compiled yet, it compiles them.
         .within(secs(1500)),
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
