@@ -15,6 +15,7 @@ mod endings;
 mod endpoint;
 mod faults;
 mod flaps;
+mod flooded;
 mod foreign_crds;
 mod foreign_pods;
 mod handover;
@@ -291,6 +292,7 @@ pub fn table() -> Vec<Case> {
         case!("O8-webhook", "pods whose scheduler a policy sets at creation", usual(), owners::webhook::names_the_scheduler)
             .under_faults_in_soak(),
         case!("O9", "a webhook for the PodGroups of one namespace hangs", usual(), hanging_webhooks::for_podgroups),
+        case!("O11", "a flood of connections ends no liveness probe", usual(), flooded::probes_are_answered).as_shipped(),
         case!(
             "O6-operators-no-policy",
             "the same as O6 without the admission policy",
