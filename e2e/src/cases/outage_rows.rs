@@ -37,7 +37,8 @@ pub(super) fn rows() -> Vec<Case> {
         case!("S1", "the leader ends while the standby's watch of pods says nothing", usual(), standby_behind::in_pods),
         case!("S2", "the leader ends while the standby's watch of nodes says nothing", usual(), standby_behind::in_nodes),
         case!("S3", "the leader ends while the standby's watch of queues says nothing", usual(), standby_behind::in_queues),
-        case!("R1", "etcd is restored from a backup while both programs run", Setup { programs: false, ..usual() }, restored::with_election),
+        case!("R1", "etcd is restored from a backup while both programs run", Setup { programs: false, ..usual() }, restored::by_default),
+        case!("R1-kept", "the same with a lease that outlives the outage", Setup { programs: false, ..usual() }, restored::with_election),
         case!("R2", "the same without leader election", Setup { programs: false, ..usual() }, restored::without_election)
             .within(secs(600))
             .only_in_soak(),
