@@ -2,7 +2,7 @@
 #
 # Unit tests and cases share the dev build: dependencies are compiled once for both (all but a handful: benchmarks switch on features
 # of two small crates), and the cases run with overflow checks and debug
-# assertions on, which release would leave out. A part of the cases runs the release binaries, where there are any (`make build`, or SHIPPED=1).
+# assertions on, which release would leave out. A part of the cases runs the programs that ship: in `make test` always, else with SHIPPED=1.
 # All cargo calls say --workspace: with -p, cargo resolves other features and compiles the dependencies again.
 
 SHELL := /bin/bash
@@ -38,11 +38,19 @@ PODGROUP_CLUSTER ?= $(CURDIR)/.cluster/up
 # The runner. Case D1 types the verbs of docs/getting-started.md from inside of it: with itself, with PODGROUP_BUILT=1 (nothing is compiled), and with a PODGROUP_CLUSTER of its own.
 PODGROUP_E2E ?= target/debug/e2e
 PODGROUP_BUILT ?=
-# 1: the release binaries are brought up to date, and a part of the cases runs them. By default so where they have been built once.
-SHIPPED ?= $(if $(wildcard target/release/podgroup-scheduler),1)
-RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=target/release) $(PODGROUP_E2E)
+# 1: the programs that ship are brought up to date, and a part of the cases runs them. Without CASE that is the default; one case is to start in seconds.
+SHIPPED ?= $(if $(CASE),,1)
+# What ships: the static programs of `make dist` on x86-64 Linux, elsewhere those of `make build`. Case C11 packs the same programs.
+ifeq ($(shell uname -sm),Linux x86_64)
+shipped_folder = $(shell bash release/dist.sh folder)
+build_shipped = bash release/dist.sh programs
+else
+shipped_folder = target/release
+build_shipped = cargo build --release -p podgroup --bins
+endif
+RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit mutants format lints model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped static dist image
+.PHONY: help demo demo-down test unit mutants format lints model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,13 +76,14 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/design/model.md; WORLD=handover, small, large, or a part of a world's name)
 	target/debug/podgroup-model $(WORLD)
 
-e2e: tools debug-build shipped $(if $(filter-out C11,$(CASE)),,static) ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
+e2e: tools debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
 	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
 
 takeover: tools debug-build ## how long nobody is there when the controller's leader goes (TIMES=5 for each way)
 	@$(RUNNER) takeover --repeat $(TIMES)
 
 # All random tests draw from one seed, which they print; PODGROUP_TEST_SEED repeats it.
+soak: SHIPPED = 1
 soak: tools debug-build shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1, CASE=L1-faults; CASE=K12-600: two replicas of both programs on a full cluster)
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) PODGROUP_TEST_TIMES=$(MINUTES) \
 		cargo test --workspace $(OPTIMIZED) --lib -- --nocapture
@@ -134,12 +143,8 @@ image: tools ## the image alone, from the static programs that `make dist` has b
 prerequisites:
 	@bash e2e/tools/prerequisites.sh
 
-# What case C11 packs; it compiles that itself where it is not there yet. On another machine than that of the programs C11 says that it is left out.
-static: prerequisites
-	$(if $(PODGROUP_BUILT),,[ "$$(uname -sm)" != 'Linux x86_64' ] || DIST_PROFILE=dev bash release/dist.sh programs)
-
 shipped: prerequisites
-	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,cargo build --release -p podgroup --bins))
+	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,$(build_shipped)))
 
 debug-build: prerequisites
 	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins)

@@ -3,7 +3,7 @@
 #
 # The version is that of Cargo.toml, for everything. The same sources and tools give the same programs and image: no time, user or folder of this machine is in them.
 # `dist.sh programs` compiles alone; `dist.sh image` makes the image alone, `dist.sh chart` the chart alone: what is in target/ is taken as it is then.
-# DIST is the folder that all goes to. DIST_PROFILE=dev goes the whole way with programs that are compiled quickly, as case C11 does; nobody is to be given those.
+# `dist.sh folder` prints the folder of the compiled programs. DIST is the folder that all goes to.
 # DIST_PROGRAMS is a folder of programs that are packed as they are, and nothing is compiled.
 # DOWNLOAD_URL and HOMEPAGE are for the manifest of the kubectl plugin: the folder that the publisher puts dist/ into, and the page of the project.
 set -euo pipefail
@@ -17,8 +17,7 @@ say() { printf '%s\n' "$*" >&2; }
 # glibc that cannot load the name services of a system loses nothing there.
 target=x86_64-unknown-linux-musl
 [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || target=x86_64-unknown-linux-gnu
-profile=${DIST_PROFILE:-release}
-built=${DIST_PROGRAMS:-${CARGO_TARGET_DIR:-target}/$target/$([ "$profile" = dev ] && echo debug || echo "$profile")}
+built=${DIST_PROGRAMS:-${CARGO_TARGET_DIR:-target}/$target/release}
 
 programs() {
   [ -z "${DIST_PROGRAMS:-}" ] || return 0
@@ -26,7 +25,7 @@ programs() {
   local flags=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<$target)_RUSTFLAGS
   # The folders of this machine do not stand in the messages of panics.
   env "$flags=-C target-feature=+crt-static --remap-path-prefix=$PWD=podgroup --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=crates -C strip=symbols" \
-    cargo build --profile "$profile" --locked --target $target -p podgroup --bins ${CARGO_FLAGS:-}
+    cargo build --release --locked --target $target -p podgroup --bins ${CARGO_FLAGS:-}
 }
 
 # The programs that there are, with the plugin where it is built.
@@ -116,7 +115,7 @@ chart() {
 }
 
 if [ "${1:-}" = programs ]; then programs; exit; fi
-[ "$profile" = release ] || [ -n "${DIST:-}" ] || { say "with DIST_PROFILE=$profile, say by DIST where to: $dist/ is for what is given away"; exit 2; }
+if [ "${1:-}" = folder ]; then echo "$built"; exit; fi
 mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -124,7 +123,7 @@ case ${1:-all} in
   all) programs; check_static; archive "$work"; krew; image "$work"; chart ;;
   image) check_static; image "$work" ;;
   chart) chart ;;
-  *) say "dist.sh [programs|image|chart]"; exit 2 ;;
+  *) say "dist.sh [programs|folder|image|chart]"; exit 2 ;;
 esac
 (cd "$dist" && find . -maxdepth 1 -name "podgroup-$version*" -type f -printf '%f\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
 (cd "$dist" && du -h --apparent-size podgroup-"$version"* && cat SHA256SUMS)

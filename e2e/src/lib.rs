@@ -24,6 +24,7 @@ pub mod dashboards;
 pub mod demo;
 pub mod fakeclock;
 pub mod faults;
+pub mod flood;
 pub mod http;
 pub mod https;
 pub mod kit;

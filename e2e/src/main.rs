@@ -12,7 +12,7 @@ use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::scratch::{self, Scratch};
 use e2e::soak::{self, Plan};
 use e2e::world::{Setup, World};
-use e2e::{bench, demo, kit, load, say, takeover};
+use e2e::{bench, demo, flood, kit, load, say, takeover};
 
 #[derive(Parser)]
 #[command(about = "The cases on the real control plane, the demo, and clusters to play with")]
@@ -95,6 +95,19 @@ enum Verb {
     /// Starts a cluster, prints its folder and waits, for the case that kills the runner.
     #[command(hide = true)]
     Hold,
+    /// Opens as many connections to a local port as it can, and prints how many in each second, for the case of a flood.
+    #[command(hide = true)]
+    Flood {
+        /// The port on 127.0.0.1.
+        #[arg(long)]
+        port: u16,
+        /// For how long.
+        #[arg(long)]
+        seconds: u64,
+        /// How many connections it keeps open at a time.
+        #[arg(long)]
+        open: usize,
+    },
 }
 
 fn main() -> ExitCode {
@@ -142,6 +155,7 @@ async fn act(verb: Verb) -> Result<bool> {
         Verb::ClusterUp { with_programs, folder } => cluster_up(with_programs, folder).await.map(|()| true),
         Verb::ClusterDown { folder } => scratch::remove(&folder).map(|()| true),
         Verb::Hold => hold().await.map(|()| true),
+        Verb::Flood { port, seconds, open } => flood::run(port, Duration::from_secs(seconds), open).map(|()| true),
     }
 }
 

@@ -100,6 +100,7 @@ impl Deadline {
     /// Prints by how much a wait with this limit was late, if it was.
     fn report(&self, limit: Duration, what: &str) {
         let (elapsed, stalled) = self.elapsed();
+        record(elapsed, stalled, limit, what);
         let late = elapsed.saturating_sub(limit);
         // A single check takes some time, too.
         if late >= PACE {
@@ -110,6 +111,16 @@ impl Deadline {
             ));
         }
     }
+}
+
+/// Appends how long a wait took to the file in `PODGROUP_WAITS`, if there is one: from a whole run of it follows which deadlines are longer than they need to be.
+fn record(elapsed: Duration, stalled: Duration, limit: Duration, what: &str) {
+    use std::io::Write as _;
+    let Some(path) = std::env::var_os("PODGROUP_WAITS") else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let line = format!("{:.2} {:.2} {:.0} {what}\n", elapsed.as_secs_f64(), stalled.as_secs_f64(), limit.as_secs_f64());
+    // One write, so that the lines of two cases do not mix. Without the file nothing is lost but the record.
+    drop(file.and_then(|mut file| file.write_all(line.as_bytes())));
 }
 
 /// Checks again and again until `look` says yes. Fails after `deadline` and names `what` and the last observed state. An error of a check is only another

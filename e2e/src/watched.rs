@@ -72,6 +72,11 @@ impl Watched {
         self.observer.judged_bindings()
     }
 
+    /// Returns how many evictions by the scheduler were judged so far.
+    pub fn judged_evictions(&self) -> u64 {
+        self.observer.judged_evictions()
+    }
+
     /// Returns how many bindings were judged by the constraints of pods so far.
     pub fn judged_constraints(&self) -> JudgedConstraints {
         self.observer.judged_constraints()

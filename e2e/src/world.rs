@@ -311,7 +311,8 @@ impl World {
         Ok(())
     }
 
-    fn aimed(&self) -> Result<&HttpProxy> {
+    /// Returns the fault proxy before the scheduler. Only with faults in the settings.
+    pub fn aimed(&self) -> Result<&HttpProxy> {
         self.scheduler.as_ref().and_then(|side| side.faults.as_ref()).context("no fault proxy lies before the scheduler")
     }
 

@@ -2,7 +2,10 @@
 # What does `make test` run, in which order, and how long did each part take? The Makefile calls it; each part is a verb of the Makefile.
 #
 #   prerequisites, format, tools ─▶ programs, shipped ─┬─▶ cases: they mostly wait for others
-#                                                      ╰─▶ static (what case C11 packs), lints, unit and property tests: they only compute, so at a low priority
+#                                                      ╰─▶ lints, unit and property tests: they only compute, so at a low priority
+#
+# `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. They are compiled before the first case. Cases have
+# deadlines, and an optimized build beside them would take both cores for minutes.
 #
 # The output of a part of the second lane is printed when the part ends, so that the lines of two parts do not mix. A part that fails does not stop the others.
 set -uo pipefail
@@ -41,7 +44,6 @@ quiet_part() {
 
 second_lane() {
   local failed=0
-  quiet_part static verb static || failed=1
   quiet_part lints verb lints || failed=1
   quiet_part unit verb unit || failed=1
   return "$failed"
@@ -51,7 +53,7 @@ verb prerequisites || exit 1
 part format verb format || exit 1
 part tools verb tools || exit 1
 part programs verb debug-build || exit 1
-# What a part of the cases runs; nothing where no release programs are wanted.
+export SHIPPED=1
 part shipped verb shipped || exit 1
 
 failed=0

@@ -1,6 +1,6 @@
 //! Row C11: the result of `make dist`. The case runs all of release/dist.sh, then takes the result apart and runs it.
 //!
-//! The programs have the dev profile, and `make e2e` compiled them before (`make static`). Everything else is as for a release.
+//! The programs are those that ship. `make test` compiles them before, and other cases run them, too; otherwise the script compiles them now.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -58,10 +58,10 @@ pub(super) async fn made_and_run(w: &mut World) -> Result<()> {
     run_packed_chart(cluster, &dist.join(packed), &root).await
 }
 
-/// Runs the script as `make dist` does, except for the profile and the folder.
+/// Runs the script as `make dist` does, except for the folder.
 async fn run_script(dist: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("bash");
-    command.arg(kit::repository().join("release/dist.sh")).args(arguments).env("DIST", dist).env("DIST_PROFILE", "dev");
+    command.arg(kit::repository().join("release/dist.sh")).args(arguments).env("DIST", dist);
     output(command).await.map(drop)
 }
 

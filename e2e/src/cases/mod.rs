@@ -15,11 +15,13 @@ mod endings;
 mod endpoint;
 mod faults;
 mod flaps;
+mod flooded;
 mod foreign_crds;
 mod foreign_pods;
 mod handover;
 mod hanging_webhooks;
 mod installs;
+mod killed_at_requests;
 pub(crate) mod ledger;
 mod levels;
 pub(crate) mod lifecycle;
@@ -97,6 +99,9 @@ macro_rules! case {
     };
 }
 
+/// The rows of processes that end and of watches and leases that fail. Declared here, because it needs the macro.
+mod outage_rows;
+
 /// Returns all cases in the order of the scenario table; the cases of the harness itself come first.
 ///
 /// Counts of calls and durations of wrong states are checked without faults only, because a fault causes further calls and delays. So L8-revisions
@@ -105,10 +110,9 @@ pub fn table() -> Vec<Case> {
     let usual = Setup::default;
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
-    let crowd = || Setup { faults: Faults::Mix, replicas: true, ..Setup::default() };
     let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
     let quick_aimed = || Setup { disable_qps_limits: true, ..aimed() };
-    let rows = vec![
+    let mut rows = vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
         case!("H3", "the fault proxy: each kind works as described", stock(), faults::each_kind_is_as_described),
@@ -163,7 +167,7 @@ pub fn table() -> Vec<Case> {
             Setup { programs: false, ..usual() },
             dist::made_and_run
         )
-        // It builds programs, beside the compilers of the unit tests.
+        // Where the programs are not compiled yet, it compiles them.
         .within(secs(1500)),
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
@@ -289,6 +293,7 @@ pub fn table() -> Vec<Case> {
         case!("O8-webhook", "pods whose scheduler a policy sets at creation", usual(), owners::webhook::names_the_scheduler)
             .under_faults_in_soak(),
         case!("O9", "a webhook for the PodGroups of one namespace hangs", usual(), hanging_webhooks::for_podgroups),
+        case!("O11", "a flood of connections ends no liveness probe", usual(), flooded::probes_are_answered).as_shipped(),
         case!(
             "O6-operators-no-policy",
             "the same as O6 without the admission policy",
@@ -304,7 +309,8 @@ pub fn table() -> Vec<Case> {
         )
         .only_in_soak(),
         case!("P1", "a Deployment that is spread over zones", usual(), placing::spread_over_zones).also_under_faults(),
-        case!("P2", "pods that keep each other away, on nodes of their own", usual(), placing::one_on_each_node).under_faults_in_soak(),
+        case!("P2", "a StatefulSet with pods that keep each other away, on nodes of their own", usual(), placing::one_on_each_node)
+            .under_faults_in_soak(),
         case!("P3", "a gang in one zone", usual(), placing::gang_in_one_zone).under_faults_in_soak(),
         case!("P4", "members of a gang that need each other beside them", usual(), placing::members_that_need_each_other)
             .under_faults_in_soak(),
@@ -375,87 +381,9 @@ pub fn table() -> Vec<Case> {
         case!("B7", "a webhook for the evictions of one namespace hangs", aimed(), hanging_webhooks::for_evictions),
         case!("B8", "a webhook for the statuses of PodGroups of one namespace hangs", usual(), hanging_webhooks::for_statuses),
         case!("B9", "bindings without an answer, to nodes that take no pods any more", aimed(), retried_binds::nodes_take_no_pods_any_more),
-        case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
-        case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
-        case!("K1-slow", "kill -9 between the steps of a PodGroup's deletion", usual(), outages::killed_while_retiring, 20).only_in_soak(),
-        case!("K1-slow-200", "the same two hundred times", usual(), outages::killed_while_retiring, 200).within(secs(1800)).only_in_soak(),
-        case!("K1-elected", "kill -9 of the leader, with the election", usual(), outages::leaders_killed),
-        case!("K2", "two controllers that both believe they lead", quick(), outages::two_believe_they_lead),
-        case!("K3", "the API server is killed and started again", usual(), outages_server::api_server_restarts),
-        case!("K4", "etcd is killed and started again", usual(), outages_server::etcd_restarts),
-        case!("K5", "the API server hangs for 5 s", usual(), outages_server::api_server_hangs),
-        case!("K5-long", "the API server hangs for 30 s", usual(), outages_server::api_server_hangs_long),
-        case!("K6", "the leader loses the Lease during its writes", usual(), outages_lease::lease_taken_away),
-        case!("K7", "the leader's clock jumps", usual(), outages_lease::clock_jumps),
-        case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart),
-        case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
-        case!("K9", "a standby scheduler is warm, and takes over", usual(), standby::warm).as_shipped(),
-        case!("K10", "root and default are made at the start, whichever list is complete last", aimed(), starts::queues_at_the_start),
-        case!("W1", "the scheduler's watch of queues says nothing while a capability is lowered", aimed(), old_views::silent_queues),
-        case!("W2", "the scheduler's watch of nodes says nothing while a node is cordoned", aimed(), old_views::silent_nodes),
-        case!("W3", "the scheduler's watch of queues repeats a version while a capability is lowered", aimed(), old_views::repeated_queues),
-        case!("S1", "the leader ends while the standby's watch of pods says nothing", usual(), standby_behind::in_pods),
-        case!("S2", "the leader ends while the standby's watch of nodes says nothing", usual(), standby_behind::in_nodes),
-        case!("S3", "the leader ends while the standby's watch of queues says nothing", usual(), standby_behind::in_queues),
-        case!(
-            "R1",
-            "etcd is restored from a backup while both programs run",
-            Setup { programs: false, ..usual() },
-            restored::with_election
-        ),
-        case!("R2", "the same without leader election", Setup { programs: false, ..usual() }, restored::without_election)
-            .within(secs(600))
-            .only_in_soak(),
-        case!(
-            "R2-busy",
-            "the same while other clients write more than the backup lacks",
-            Setup { programs: false, ..usual() },
-            restored::unnoticed
-        )
-        .within(secs(600)),
-        case!(
-            "R2-passed",
-            "the same while they do so when the first lists have been refused",
-            Setup { programs: false, ..usual() },
-            restored::passed
-        )
-        .within(secs(600))
-        .only_in_soak(),
-        case!("K10-elected", "the same with a lease before the list of pods", aimed(), starts::queues_at_the_start_of_a_leader),
-        case!(
-            "K12",
-            "full nodes and queues under faults, while one of two replicas is stopped, killed or frozen",
-            crowd(),
-            crowded::two_replicas,
-            75
-        ),
-        case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
-        case!(
-            "K21",
-            "a scheduler that ends waits for its binding, and the next one knows it",
-            aimed(),
-            handover::stopped,
-            handover::Room::Node
-        ),
-        case!("K21-queue", "the same with one queue", aimed(), handover::stopped, handover::Room::Queue),
-        case!("K21-long", "a scheduler that ends without the outcome of its binding keeps the lease", aimed(), handover::stopped_in_vain),
-        case!("K22", "a binding of a killed scheduler arrives after the takeover", aimed(), handover::killed, handover::Room::Node),
-        case!("K22-queue", "the same with one queue", aimed(), handover::killed, handover::Room::Queue),
-        case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen, handover::Room::Node),
-        case!("K23-queue", "the same with one queue", aimed(), handover::frozen, handover::Room::Queue),
-        case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover::killed_in_a_gang),
-        case!(
-            "K24-queue",
-            "without election, bindings arrive after two restarts in a queue that a gang of 34 has filled",
-            aimed(),
-            handover::killed_beside_a_rival
-        ),
-        case!("K25-100", "what a handover costs beside 100 waiting pods", quick_aimed(), handover::costs, 100).only_in_soak(),
-        case!("K25", "the same beside 1,000", quick_aimed(), handover::costs, 1000).only_in_soak(),
-        case!("K25-10000", "the same beside 10,000", quick_aimed(), handover::costs, 10_000).within(secs(1200)).only_in_soak(),
-        case!("K26", "the leader is killed while the victims of a gang are leaving", usual(), nominated::kept, nominated::End::Killed),
-        case!("K26-stopped", "the same with SIGTERM", usual(), nominated::kept, nominated::End::Stopped),
-        case!("K26-gone", "the victims are gone before the next leader", usual(), nominated::kept, nominated::End::KilledAndVictimsGone),
+    ];
+    rows.extend(outage_rows::rows());
+    rows.extend([
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
         case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)
@@ -548,7 +476,7 @@ pub fn table() -> Vec<Case> {
             quick(),
             crate::load::case::writes_per_deployment
         ),
-    ];
+    ]);
     rows.into_iter().flat_map(Case::with_variant).collect()
 }
 

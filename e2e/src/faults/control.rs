@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::fault::{Fault, Refusal, StreamFault};
+use super::fuse::Fuse;
 use super::ledger::Ledger;
 use super::mix::{LONGEST_OBEYED, Mix};
 use super::request::{ApiRequest, Verb};
@@ -75,6 +76,7 @@ struct Draws {
     /// The time until which a client that obeys `Retry-After` waits.
     retry_after_until: Option<Instant>,
     views: BTreeMap<String, (Instant, Parts, Bytes)>,
+    fuse: Fuse,
 }
 
 /// The state that all connections of a proxy share.
@@ -124,6 +126,11 @@ impl Control {
         self.active_mix.send_modify(|active_mix| active_mix.mix = Some(mix));
     }
 
+    /// Asks or changes the fuse.
+    pub(super) fn fuse<T>(&self, act: impl FnOnce(&mut Fuse) -> T) -> T {
+        act(&mut self.draws().fuse)
+    }
+
     /// Describes the rules that no request met. A mix is judged over all proxies of a case: see [`Self::mixed`].
     pub(super) fn never_injected(&self) -> Vec<String> {
         let (counts, draws) = (self.ledger.counts(), self.draws());
@@ -158,7 +165,8 @@ impl Control {
     pub(super) fn decide(&self, api_request: &ApiRequest) -> Option<Fault> {
         let mix = self.active_mix.borrow().mix;
         let mut draws = self.draws();
-        let fault = match draws.rule(api_request) {
+        let cut = draws.fuse.cuts(api_request).then_some(Fault::CutBefore);
+        let fault = match cut.or_else(|| draws.rule(api_request)) {
             Some(fault) => Some(fault),
             None => draws.mix(mix?, api_request),
         };

@@ -31,6 +31,7 @@ mod answer;
 mod carry;
 mod control;
 mod fault;
+mod fuse;
 mod ledger;
 mod mix;
 mod proxy;

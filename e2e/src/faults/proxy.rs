@@ -21,6 +21,7 @@ use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
 use super::carry::carry;
 use super::control::{Control, Rule, Told};
+use super::fuse::Fuse;
 use super::ledger::Counts;
 use super::mix::Mix;
 
@@ -87,6 +88,21 @@ impl HttpProxy {
     /// Lets the requests go that are held at this moment.
     pub fn release(&self) {
         self.control.release();
+    }
+
+    /// Lets so many writes through (not those of Events and Leases). The next one and every request after it is cut, as if the program had died there.
+    pub fn cut_after(&self, writes: u32) {
+        self.control.fuse(|fuse| fuse.set(writes));
+    }
+
+    /// Returns whether a request was cut for [`Self::cut_after`].
+    pub fn is_cut(&self) -> bool {
+        self.control.fuse(|fuse| fuse.is_blown())
+    }
+
+    /// Ends [`Self::cut_after`]. Returns how many writes passed since.
+    pub fn cut_no_more(&self) -> u32 {
+        self.control.fuse(Fuse::take_out)
     }
 
     /// Starts a mix. `told` is called when it makes a client obey a long `Retry-After`.

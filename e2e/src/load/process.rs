@@ -35,6 +35,11 @@ pub fn memory(pid: u32) -> Result<Memory> {
     Ok(Memory { now: mebibytes("VmRSS:").context("VmRSS")?, peak: mebibytes("VmHWM:").context("VmHWM")? })
 }
 
+/// Returns how many files and connections a process has open.
+pub fn open_files(pid: u32) -> Result<usize> {
+    Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
+}
+
 /// Resets the peak.
 pub fn forget_peak(pid: u32) -> Result<()> {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").context("clear_refs")

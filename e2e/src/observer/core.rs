@@ -237,6 +237,10 @@ impl Core {
         self.history.judged_bindings()
     }
 
+    pub(super) fn judged_evictions(&self) -> u64 {
+        self.history.judged_evictions()
+    }
+
     /// Judges the bindings whose batch may not be over.
     pub(super) fn end(&mut self) {
         self.beat(0);

@@ -21,6 +21,8 @@ pub struct Evictions {
     open: BTreeMap<String, Open>,
     /// When a pod of a PodGroup last waited, for PodGroups of which none waits now.
     waited: BTreeMap<Key, (i64, Option<String>)>,
+    /// How many evictions were judged.
+    judged: u64,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,7 @@ impl Evictions {
     /// Judges the eviction of a pod, in the state after it, and returns what is wrong with it. Changes by other clients since `from` are forgiven.
     pub fn evicted(&mut self, state: &ClusterState, uid: &str, from: i64) -> Vec<String> {
         let Some(victim) = state.pod(uid) else { return Vec::new() };
+        self.judged = self.judged.saturating_add(1);
         let others = |group: &Key| *group != victim.group;
         let askers: Vec<(String, &PodFact)> = waiting(state).filter(|(_, pod)| others(&pod.group)).collect();
         let recently: Vec<_> =
@@ -47,10 +50,8 @@ impl Evictions {
         if askers.is_empty() && recently.is_empty() {
             wrong.push("evicted, but no pod of another PodGroup waits".to_owned());
         }
-        let group = state.groups.get(&victim.group).map(|track| track.since(from));
-        let always = group.is_some_and(|mut versions| versions.all(|group| group.is_some_and(|group| group.protected)));
-        let protected = state.pods.get(uid).is_some_and(|pod| pod.track.since(from).all(|pod| pod.is_some_and(|pod| pod.protected)));
-        if protected || always {
+        let group = state.groups.get(&victim.group).is_some_and(|group| always(group, from, |group| group.protected));
+        if group || state.pods.get(uid).is_some_and(|pod| always(&pod.track, from, |pod| pod.protected)) {
             wrong.push("evicted, but it is marked as not preemptable".to_owned());
         }
         let queues: Vec<String> =
@@ -70,6 +71,11 @@ impl Evictions {
         used
     }
 
+    /// Returns how many evictions were judged.
+    pub fn judged(&self) -> u64 {
+        self.judged
+    }
+
     /// Returns whether this evicted pod is one for which no pod was bound yet.
     pub fn is_open(&self, uid: &str) -> bool {
         self.open.contains_key(uid)
@@ -82,6 +88,12 @@ impl Evictions {
         over.iter().for_each(|uid| drop(self.open.remove(uid)));
         over
     }
+}
+
+/// Returns whether every version since a time is so. A time without the object is no excuse: the scheduler evicts nothing that it has not seen.
+fn always<T>(track: &Track<T>, from: i64, is: impl Fn(&T) -> bool) -> bool {
+    let mut versions = track.since(from).flatten().peekable();
+    versions.peek().is_some() && versions.all(is)
 }
 
 /// Returns the pods of the schedulers that wait for a node.

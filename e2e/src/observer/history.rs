@@ -94,6 +94,11 @@ impl History {
         self.judge.bindings()
     }
 
+    /// Returns how many evictions by the scheduler were judged.
+    pub fn judged_evictions(&self) -> u64 {
+        self.judge.evictions()
+    }
+
     /// Returns what is wrong in the last settled state, under the assumption that the cluster is at rest.
     pub fn at_rest(&self, now: i64) -> Vec<Finding> {
         self.judge.at_rest(now)

@@ -82,6 +82,11 @@ impl Judge {
         self.bindings
     }
 
+    /// Returns how many evictions were judged. Those of a part of a gang that was not satisfied are not among them.
+    pub fn evictions(&self) -> u64 {
+        self.evictions.judged()
+    }
+
     /// Moves the time to `now`. A state that has been wrong for longer than its grace becomes a finding.
     pub fn pass(&mut self, now: i64, excuses: &[Excuse]) {
         let graces = self.graces;

@@ -163,6 +163,11 @@ impl Observer {
         self.shared.with(|core| core.judged_bindings())
     }
 
+    /// Returns how many evictions by the scheduler were judged. With 0, check 9 has proved little.
+    pub fn judged_evictions(&self) -> u64 {
+        self.shared.with(|core| core.judged_evictions())
+    }
+
     /// Returns how many bindings were judged by the constraints of pods (check 10), about three seconds behind the present.
     pub fn judged_constraints(&self) -> JudgedConstraints {
         self.shared.with(|core| core.judged_constraints())

@@ -72,7 +72,14 @@ pub(crate) const SMALL: &[World] = &[
     World { name: "no leader, kill", led: false, left: Left { kills: 1, ..QUIET }, lag: 1, ..ONE_PLACE },
     World { name: "kill, stop", left: Left { kills: 1, stops: 1, ..QUIET }, lag: 1, ..ONE_PLACE },
     World { name: "stop, changed, lost", left: Left { stops: 1, losses: 1, touches: 1, ..QUIET }, lag: 1, ..ONE_PLACE },
+    World { name: "kill, behind in nodes", sizes: [&[2, 1], &[2]], behind: [1, 0], left: Left { kills: 1, ..QUIET }, ..ONE_PLACE },
+    World { name: "kill, behind in queues", sizes: [&[2], &[2, 1]], behind: [0, 1], left: Left { kills: 1, ..QUIET }, ..ONE_PLACE },
+    World { name: "freeze, behind in nodes", sizes: [&[2, 1], &[2]], behind: [1, 0], left: Left { freezes: 1, ..QUIET }, ..ONE_PLACE },
+    World { name: "freeze, behind in queues", sizes: [&[2], &[2, 1]], behind: [0, 1], left: Left { freezes: 1, ..QUIET }, ..ONE_PLACE },
 ];
+
+/// The node and the queue have become smaller, by one or by two, and the standby has seen neither.
+const BEHIND: World = World { name: "behind", sizes: [&[3, 2, 1], &[2, 1]], behind: [2, 1], ..ONE_PLACE };
 
 /// Searched by `make model` and `make soak`.
 pub(crate) const BIG: &[World] = &[
@@ -106,4 +113,8 @@ pub(crate) const BIG: &[World] = &[
         ..ONE_PLACE
     },
     World { name: "first lists and relists are old", travel: 2, left: Left { kills: 1, relists: 1, ..QUIET }, ..ONE_PLACE },
+    World { name: "kill, late, behind in both", left: Left { kills: 1, timeouts: 1, ..QUIET }, ..BEHIND },
+    World { name: "freeze, late, behind in both", left: Left { freezes: 1, timeouts: 1, ..QUIET }, lag: 1, ..BEHIND },
+    World { name: "kill, stop, behind in both", left: Left { kills: 1, stops: 1, ..QUIET }, lag: 1, ..BEHIND },
+    World { name: "freeze, kill, behind in both", left: Left { freezes: 1, kills: 1, ..QUIET }, lag: 1, ..BEHIND },
 ];

@@ -72,6 +72,19 @@ fn a_pod_that_is_not_preemptable_is_never_evicted() {
 }
 
 #[test]
+fn a_pod_that_was_never_preemptable_is_never_evicted_however_short_it_lives() {
+    let mut trace = full("");
+    let protected = |node, evicted| PodFact { protected: true, evicted, ..pod("p3", "", node) };
+    trace.put(protected(None, false)).put(protected(Some("a"), false)).wait(1).put(protected(Some("a"), true));
+    assert_eq!(trace.found(), [9], "of the pod");
+    let mut trace = full("");
+    let member = |node, evicted| PodFact { group: key("new"), evicted, ..pod("p3", "", node) };
+    trace.put_group("new", Some(GroupFact { protected: true, ..group("q", 1) })).put(member(None, false)).put(member(Some("a"), false));
+    trace.wait(1).put(member(Some("a"), true));
+    assert_eq!(trace.found(), [9], "of its PodGroup");
+}
+
+#[test]
 fn a_queue_stays_at_its_guarantee() {
     let mut trace = full("cpu=2");
     trace.put(evicted("p1"));

@@ -1,0 +1,159 @@
+//! Row O11: 20,000 connections a second to the HTTP server of a program do not end its liveness probe.
+
+use std::net::Ipv4Addr;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpSocket;
+use tokio::process::Command;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::load::process;
+use crate::wait::{Seen, secs, wait_until};
+use crate::world::World;
+use crate::{chart, http, say, stall};
+
+/// How long each flood lasts.
+const SECONDS: u64 = 8;
+
+/// How many connections the flood keeps open, unless its limit of files is lower.
+const OPEN: usize = 20_000;
+
+/// What is asked for. A machine that is busy with other cases may not reach it; the reached rate is printed.
+const AIM: u64 = 20_000;
+
+/// The fewest connections of the best second with which the case proves anything: four times as many as the server keeps.
+const LEAST: u64 = 4 * 64;
+
+/// How many files the server may have open beside those from before: its 64 connections, and those that are being accepted or closed.
+const FILES: usize = 64 + 32;
+
+/// The kubelet's settings in the chart: the timeout of a probe, and after how many failures in a row the program is killed.
+const PROBE: Duration = secs(1);
+const KILLED_AFTER: usize = 3;
+
+/// O11. Each program gets a flood from one address, and the node's kubelet probes both every second from another. No probe fails, apart from those during which the
+/// machine itself stood still; the number of open files stays bounded, and memory is what it was before.
+pub(super) async fn probes_are_answered(w: &mut World) -> Result<()> {
+    let ports = [w.controller()?.port(), w.scheduler()?.port()];
+    for (name, port) in [chart::CONTROLLER, chart::SCHEDULER].into_iter().zip(ports) {
+        let pid = process::find(w.cluster().scratch().folder(), name)?;
+        flooded(name, port, pid, &ports).await?;
+    }
+    Ok(())
+}
+
+async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> {
+    let (memory, files) = (process::memory(pid)?, process::open_files(pid)?);
+    process::forget_peak(pid)?;
+    let mut flood = Command::new("bash")
+        // As many files as this machine allows.
+        .args(["-c", "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe()?)
+        .args(["flood", "--port", &port.to_string(), "--seconds", &SECONDS.to_string(), "--open", &OPEN.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut lines = BufReader::new(flood.stdout.take().context("its output")?).lines();
+    ensure!(lines.next_line().await?.as_deref() == Some("begun"), "the flood did not begin");
+    let mut kubelet = Kubelet::default();
+    let probing = kubelet.probe(probed, pid);
+    let said = tokio::select! {
+        said = lines.next_line() => said?.context("the flood printed no numbers")?,
+        wrong = probing => return wrong.map(|never| match never {}),
+    };
+    ensure!(flood.wait().await?.success(), "the flood failed");
+    let said: Value = serde_json::from_str(&said)?;
+    let seconds: Vec<u64> = said.get("seconds").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64).collect();
+    let (best, sum) = (seconds.iter().max().copied().unwrap_or(0), seconds.iter().sum::<u64>());
+    let peak = process::memory(pid)?.peak;
+    say::line(format!(
+        "        O11: {name}: {sum} connections in {} s, {best} in the best second (aim {AIM}), {} refused; {} probes, {} failed, {} more while the machine stood still, \
+         the slowest took {:.0?}; at most {} files (before: {files}); {:.1} MiB, at most {peak:.1}",
+        seconds.len(),
+        said.get("failed").and_then(Value::as_u64).unwrap_or(0),
+        kubelet.probes,
+        kubelet.failed,
+        kubelet.excused,
+        kubelet.slowest,
+        kubelet.most_files,
+        memory.now,
+    ));
+    ensure!(best >= LEAST, "only {best} connections in the best second");
+    ensure!(kubelet.failed == 0, "{} of {} probes failed: {:?}", kubelet.failed, kubelet.probes, kubelet.why);
+    ensure!(kubelet.most_files <= files + FILES, "the program had {} files open, {files} before", kubelet.most_files);
+    wait_until(secs(30), "files and memory are back", || async {
+        let (now, open) = (process::memory(pid)?.now, process::open_files(pid)?);
+        let back = open <= files + 4 && now <= memory.now * 1.1 + 8.0;
+        Ok(Seen::when(back, || format!("{open} files, before {files}; {now:.1} MiB, before {:.1}", memory.now)))
+    })
+    .await
+}
+
+/// The probes of a kubelet, and what it saw.
+#[derive(Default)]
+struct Kubelet {
+    probes: usize,
+    failed: usize,
+    /// Failed while the machine stood still for a good part of the timeout.
+    excused: usize,
+    in_a_row: usize,
+    slowest: Duration,
+    most_files: usize,
+    why: Vec<String>,
+}
+
+enum Never {}
+
+impl Kubelet {
+    /// Probes each port every second, until it would kill a program.
+    async fn probe(&mut self, ports: &[u16], pid: u32) -> Result<Never> {
+        let mut ticks = interval(secs(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            for port in ports {
+                self.one(*port).await?;
+                self.most_files = self.most_files.max(process::open_files(pid)?);
+            }
+        }
+    }
+
+    async fn one(&mut self, port: u16) -> Result<()> {
+        let (start, stalled) = (Instant::now(), stall::total());
+        let outcome = timeout(PROBE, healthz(port)).await;
+        let (took, stalled) = (start.elapsed(), stall::total().saturating_sub(stalled));
+        self.probes += 1;
+        self.slowest = self.slowest.max(took);
+        let why = match outcome {
+            Ok(Ok(200)) => {
+                self.in_a_row = 0;
+                return Ok(());
+            }
+            Ok(Ok(status)) => format!("status {status}"),
+            Ok(Err(error)) => say::brief(&error),
+            Err(_) => "no answer within a second".to_owned(),
+        };
+        self.in_a_row += 1;
+        if stalled >= PROBE / 2 {
+            self.excused += 1;
+        } else {
+            self.failed += 1;
+        }
+        self.why.push(format!("{why} after {took:.0?}, stalled {stalled:.0?}"));
+        ensure!(self.in_a_row < KILLED_AFTER, "the kubelet kills the program: {:?}", self.why);
+        Ok(())
+    }
+}
+
+/// Asks as a kubelet does: a new connection, from the address of the node.
+async fn healthz(port: u16) -> Result<u16> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into())?;
+    let stream = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?;
+    Ok(http::exchange(stream, "/healthz", "Host: probe\r\n").await?.0)
+}
