@@ -1,4 +1,4 @@
-//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`], [`evict`] and [`fence`] write.
+//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`], [`evict`], [`fence`], [`volume`] and [`write`] write.
 //!
 //! * The numbers of binds and of other writes under way are bounded.
 //! * Binds are sent first, in the order of [`bind_queue`].
@@ -10,30 +10,31 @@ mod bind_queue;
 mod evict;
 mod eviction_queue;
 mod fence;
+mod volume;
+mod write;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::{Client, Resource, ResourceExt};
-use serde_json::Value;
+use kube::Client;
+use kube::api::{PatchParams, PostParams};
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 
 use crate::api::names::SCHEDULER;
-use crate::api::{Pod, PodGroup, Queue};
-use crate::runtime::call::{CallError, Caller};
+use crate::runtime::call::Caller;
 use crate::runtime::clock;
 use crate::runtime::leader::Leadership;
 
-use super::command::{self, Command};
+use super::command::Command;
 use super::event::{EvictionProgress, Report, Subject, WriteOutcome};
 use super::state::subject;
 use bind_queue::{BindAttempt, BindQueue, LaneQueue};
 use eviction_queue::EvictionQueue;
 use fence::FenceAttempt;
+use volume::VolumeAttempt;
 
 /// The outcome of a write that panicked, and the delay of its binding.
 const PANICKED: &str = "panicked";
@@ -49,6 +50,8 @@ pub struct Dispatcher {
     binds: BindQueue,
     /// The pods to be fenced. No pod is bound meanwhile, so they have as many slots.
     fences: LaneQueue<FenceAttempt>,
+    /// The claims to be tied to volumes and nodes. They have as many slots of their own.
+    volumes: LaneQueue<VolumeAttempt>,
     /// The evictions (one for each nomination) that wait for a slot, and the slots.
     evictions: EvictionQueue,
     /// The evictions under way, by nomination, each with its stop signal.
@@ -65,6 +68,7 @@ pub struct Dispatcher {
 enum Job {
     Bind(Box<BindAttempt>),
     Fence(Box<FenceAttempt>),
+    Volume(Box<VolumeAttempt>),
     Evict(EvictionProgress),
     Write(Subject),
 }
@@ -77,13 +81,15 @@ enum Done {
     Open(Box<BindAttempt>, Duration),
     /// The pod must be fenced again after this delay.
     NotFenced(Box<FenceAttempt>, Duration),
+    /// The claim must be tied again after this delay.
+    NotTied(Box<VolumeAttempt>, Duration),
 }
 
 impl Done {
     fn report(self) -> Option<Report> {
         match self {
             Self::Known(report) => Some(report),
-            Self::Open(..) | Self::NotFenced(..) => None,
+            Self::Open(..) | Self::NotFenced(..) | Self::NotTied(..) => None,
         }
     }
 }
@@ -113,6 +119,7 @@ impl Dispatcher {
             to,
             binds: BindQueue::new(usize::from(concurrency)),
             fences: LaneQueue::new(usize::from(concurrency)),
+            volumes: LaneQueue::new(usize::from(concurrency)),
             evictions: EvictionQueue::default(),
             evicting: BTreeMap::new(),
             unanswered: Vec::new(),
@@ -137,6 +144,7 @@ impl Dispatcher {
                     let began = clock::monotonic();
                     self.fences.add(FenceAttempt { namespace, name, uid, now, began, failures: 0, in_lane: false }, began);
                 }
+                Command::Volume(write) => self.volumes.add(VolumeAttempt::new(write), clock::monotonic()),
                 Command::Evict { eviction, now } => {
                     if let Some(eviction) = self.evictions.push(eviction, now) {
                         let progress = EvictionProgress::none(&eviction);
@@ -169,6 +177,10 @@ impl Dispatcher {
             let (to, job) = (self.to.clone(), Job::Fence(Box::new(attempt.clone())));
             self.run(job, async move { to.fence(attempt).await });
         }
+        while let Some(attempt) = self.volumes.take(clock::monotonic()) {
+            let (to, job) = (self.to.clone(), Job::Volume(Box::new(attempt.clone())));
+            self.run(job, async move { to.tie(attempt).await });
+        }
         while let Some((eviction, now)) = self.evictions.take(clock::monotonic()) {
             let (to, stop) = (self.to.clone(), Arc::<AtomicBool>::default());
             self.evicting.insert(eviction.nomination, Arc::clone(&stop));
@@ -194,6 +206,7 @@ impl Dispatcher {
     pub fn stop(&mut self) {
         self.binds.drop_without_effect();
         self.fences.drop_without_effect();
+        self.volumes.drop_without_effect();
         self.evictions.drop_waiting();
         self.evicting.values().for_each(|stop| stop.store(true, Ordering::Relaxed));
     }
@@ -209,7 +222,7 @@ impl Dispatcher {
     /// Waits for the next report.
     pub async fn next(&mut self) -> Report {
         loop {
-            let rested = self.binds.next().into_iter().chain(self.fences.next()).min();
+            let rested = self.binds.next().into_iter().chain(self.fences.next()).chain(self.volumes.next()).min();
             let ended = tokio::select! {
                 biased;
                 Some(ended) = self.running.join_next_with_id() => ended,
@@ -248,7 +261,7 @@ impl Dispatcher {
                 news
             }
             // The request may have been carried out.
-            (Job::Bind(taken), Some(Done::NotFenced(..)) | None) => {
+            (Job::Bind(taken), Some(Done::NotFenced(..) | Done::NotTied(..)) | None) => {
                 let mut attempt = taken.clone();
                 attempt.fail(PANICKED, true);
                 self.ended(job, Some(Done::Open(attempt, AFTER_PANIC)))
@@ -264,6 +277,14 @@ impl Dispatcher {
             (Job::Fence(taken), _) => {
                 let attempt = FenceAttempt { failures: taken.failures.saturating_add(1), ..(**taken).clone() };
                 self.ended(job, Some(Done::NotFenced(Box::new(attempt), AFTER_PANIC)))
+            }
+            (Job::Volume(taken), Some(Done::NotTied(attempt, rest))) => {
+                self.volumes.rests(taken, *attempt, clock::monotonic() + rest);
+                None
+            }
+            (Job::Volume(taken), done) => {
+                self.volumes.ended(taken);
+                Some(done.and_then(Done::report).unwrap_or_else(|| taken.failed(PANICKED)))
             }
             (Job::Evict(progress), done) => {
                 self.evicting.remove(&progress.nomination);
@@ -284,87 +305,6 @@ impl Dispatcher {
     }
 }
 
-impl Destination {
-    /// Binds the pod, and creates its Event where that is asked for.
-    async fn bind_and_tell(&self, attempt: BindAttempt) -> Done {
-        let bind = self.scheduled_events.then(|| attempt.bind.clone());
-        let done = self.bind(attempt).await;
-        if let (Done::Known(Report::Bound(_)), Some(bind)) = (&done, bind) {
-            self.event(command::scheduled_event(&bind, clock::now()), &bind.namespace).await;
-        }
-        done
-    }
-
-    async fn write_status(&self, command: Command) -> WriteOutcome {
-        let subject = subject(&command);
-        let answer = if self.leadership.is_leading() { self.write(command).await } else { Err(CallError::Other("not leading".to_owned())) };
-        if let Err(error) = &answer {
-            tracing::debug!(?subject, %error, "the object could not be written");
-        }
-        write_outcome(answer)
-    }
-
-    /// Writes the object and returns its new resourceVersion.
-    async fn write(&self, command: Command) -> Result<String, CallError> {
-        let params = patched();
-        match command {
-            Command::Bind(_) | Command::Evict { .. } | Command::StopEvictions { .. } | Command::Fence { .. } => Ok(String::new()),
-            Command::Group { key, uid, status, event, now } => {
-                let groups = Api::<PodGroup>::namespaced(self.client.clone(), &key.namespace);
-                let body = Patch::Merge(command::group_patch(&uid, &status));
-                let version = version(&self.caller.once("patch", "podgroups", groups.patch(&key.name, &params, &body)).await?);
-                if let Some((reason, message)) = event {
-                    self.event(command::event(&key, &uid, &reason, &message, now), &key.namespace).await;
-                }
-                Ok(version)
-            }
-            Command::Queue { name, status, gone, by } => {
-                let queues = Api::<Queue>::all(self.client.clone());
-                let body = Patch::Merge(command::queue_patch(&status, &gone, by));
-                Ok(version(&self.caller.once("patch", "queues/status", queues.patch_status(&name, &params, &body)).await?))
-            }
-            Command::QueueEvent { name, uid, message, now } => {
-                self.event(command::queue_event(&name, &uid, &message, now), command::CLUSTER_EVENTS).await;
-                Ok(String::new())
-            }
-            Command::MakeQueue { name } => {
-                // As a dynamic object, because the slim type does not carry its own kind, which a creation must name.
-                let queues = Api::<DynamicObject>::all_with(self.client.clone(), &ApiResource::erase::<Queue>(&()));
-                let body = serde_json::from_value(command::new_queue(&name)).map_err(|error| CallError::Other(error.to_string()))?;
-                tracing::info!(queue = %name, "creating the missing queue");
-                Ok(version(&self.caller.once("create", "queues", queues.create(&created(), &body)).await?))
-            }
-            Command::PodEvent { namespace, name, uid, message, now } => {
-                self.event(command::pod_event(&namespace, &name, &uid, &message, now), &namespace).await;
-                Ok(String::new())
-            }
-            Command::Pod { namespace, name, uid, condition, nominated, since } => {
-                let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
-                let body = Patch::Strategic(command::pod_patch(&uid, &condition, &nominated, since));
-                Ok(version(&self.caller.once("patch", "pods/status", pods.patch_status(&name, &params, &body)).await?))
-            }
-        }
-    }
-
-    /// Sends an Event. A failure is only logged, because the condition has the same content.
-    async fn event(&self, body: Value, namespace: &str) {
-        let events = Api::<k8s_openapi::api::core::v1::Event>::namespaced(self.client.clone(), namespace);
-        let Ok(body) = serde_json::from_value(body) else { return };
-        if let Err(error) = self.caller.once("create", "events", events.create(&created(), &body)).await {
-            tracing::debug!(%error, "the Event could not be written");
-        }
-    }
-}
-
-/// Converts the answer of the API server to an outcome. A conflict is a failure, so the write is retried.
-fn write_outcome(answer: Result<String, CallError>) -> WriteOutcome {
-    match answer {
-        Ok(resource_version) => WriteOutcome::Written { resource_version },
-        Err(CallError::NotFound(_) | CallError::AlreadyExists(_)) => WriteOutcome::Gone,
-        Err(error) => WriteOutcome::Failed(error.kind()),
-    }
-}
-
 /// Returns parameters with our field manager.
 fn created() -> PostParams {
     PostParams { field_manager: Some(SCHEDULER.to_owned()), ..PostParams::default() }
@@ -372,24 +312,4 @@ fn created() -> PostParams {
 
 fn patched() -> PatchParams {
     PatchParams { field_manager: Some(SCHEDULER.to_owned()), ..PatchParams::default() }
-}
-
-fn version<K: Resource>(object: &K) -> String {
-    object.resource_version().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_missing_object_ends_its_status_writes() {
-        let text = String::new;
-        let outcome = |error| write_outcome(Err(error));
-        assert_eq!(outcome(CallError::NotFound(text())), WriteOutcome::Gone);
-        assert_eq!(outcome(CallError::AlreadyExists(text())), WriteOutcome::Gone, "another client has created the queue");
-        // Found in a fault test: after one conflict the status of a queue stayed wrong.
-        assert_eq!(outcome(CallError::Conflict(text())), WriteOutcome::Failed("conflict"));
-        assert_eq!(outcome(CallError::Unavailable(text())), WriteOutcome::Failed("unavailable"));
-    }
 }

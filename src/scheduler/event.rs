@@ -171,6 +171,10 @@ pub enum Report {
     NotBound(Uid, &'static str),
     /// The outcome of the binding has been unknown for a while. The reason is one of a bounded set; the outcome is reported later.
     Unanswered(Uid, &'static str),
+    /// The claim is tied to its volume or node.
+    Tied(ClaimKey),
+    /// The claim of the binding with this number could not be tied to its volume or node. The reason is one of a bounded set.
+    NotTied(u64, ClaimKey, &'static str),
     /// All victims of an eviction leave.
     Evicted(EvictionProgress),
     /// The eviction of a victim was refused, and the remaining victims were not evicted. The reason is one of a bounded set.

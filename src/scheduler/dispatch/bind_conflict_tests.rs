@@ -82,7 +82,13 @@ async fn outcome(server: &Arc<Mutex<Server>>) -> (&'static str, u64) {
     let outcome = match tokio::time::timeout(Duration::from_secs(3600), to.next()).await.expect("it is stuck") {
         Report::Bound(_) => "bound",
         Report::NotBound(_, reason) => reason,
-        report @ (Report::Unanswered(..) | Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => {
+        report @ (Report::Unanswered(..)
+        | Report::Evicted(_)
+        | Report::NotEvicted(..)
+        | Report::Fenced(_)
+        | Report::Tied(_)
+        | Report::NotTied(..)
+        | Report::Written(..)) => {
             panic!("{report:?}")
         }
     };

@@ -98,7 +98,12 @@ async fn next(dispatcher: &mut Dispatcher) -> (Uid, &'static str) {
         Report::Bound(uid) => (uid, "bound"),
         Report::NotBound(uid, reason) => (uid, reason),
         Report::Unanswered(uid, _) => (uid, "unanswered"),
-        report @ (Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => panic!("{report:?}"),
+        report @ (Report::Evicted(_)
+        | Report::NotEvicted(..)
+        | Report::Fenced(_)
+        | Report::Tied(_)
+        | Report::NotTied(..)
+        | Report::Written(..)) => panic!("{report:?}"),
     }
 }
 

@@ -123,7 +123,13 @@ async fn take(dispatcher: &mut Dispatcher, names: &[&str]) -> (Option<&'static s
             assert_eq!((progress.group, progress.nomination), (GroupKey::new("ns", "g"), 7));
             (Some(reason), progress.evicted, progress.gone)
         }
-        Report::Bound(_) | Report::NotBound(..) | Report::Unanswered(..) | Report::Fenced(_) | Report::Written(..) => {
+        Report::Bound(_)
+        | Report::NotBound(..)
+        | Report::Unanswered(..)
+        | Report::Fenced(_)
+        | Report::Tied(_)
+        | Report::NotTied(..)
+        | Report::Written(..) => {
             panic!("no such thing was asked for")
         }
     }
