@@ -145,7 +145,9 @@ fn the_smallest_volume_that_serves_is_chosen_on_the_node_and_the_pod_is_bound_wh
     assert_eq!(super::queue_status::status(&state, "default").allocated.unwrap().get("cpu"), None, "no pod is bound");
     assert!(bound(&cycle(&mut state)).is_empty());
     bind_claim(&mut state, volume("fits", 5, Some("n1")), data);
+    let _before = state.take_dirty();
     let plan = cycle(&mut state);
+    assert!(state.take_dirty().queues.contains("default"), "its status counts the pod from now on");
     assert_eq!((ties(&plan), bound(&plan)), (vec![], vec![("g-0", "n1")]));
     assert_eq!(phase_of(&state, "g"), Phase::Running);
     assert!(super::queue_status::status(&state, "default").allocated.unwrap().contains_key("cpu"));

@@ -47,7 +47,12 @@ impl Cache {
     /// The claims of the pod are bound: it is being bound now.
     pub(in crate::cycle) fn end_hold(&mut self, uid: &Uid) {
         let Some(mut member) = self.detach(uid) else { return };
-        member.assumed.iter_mut().for_each(|assumed| assumed.is_held = false);
+        if let Some(assumed) = &mut member.assumed {
+            assumed.is_held = false;
+            // Its charge is the same, and counts as allocated from now on.
+            let queue = Arc::clone(&assumed.queue);
+            self.dirty_path(&queue);
+        }
         self.attach(member);
     }
 
