@@ -16,8 +16,13 @@ use podgroup::resources::{Amount, Resources};
 use serde_json::{Value, from_value, json};
 
 /// The default settings.
-const POLICY: Policy =
-    Policy { placement: Strategy::Auto, evictions: true, admission_timeout: Duration::from_secs(30), release: Duration::from_secs(300) };
+const POLICY: Policy = Policy {
+    placement: Strategy::Auto,
+    evictions: true,
+    admission_timeout: Duration::from_secs(30),
+    release: Duration::from_secs(300),
+    volume_timeout: Duration::from_secs(600),
+};
 
 /// The size of the input. Other sizes are compared with the default.
 #[derive(Clone, Copy)]

@@ -79,6 +79,8 @@ pub enum Reason {
     VolumeLimit,
     /// It cannot mount a volume of the pod.
     VolumeNodeAffinity,
+    /// No free volume serves a claim of the pod there, and none is made there.
+    NoVolume,
     /// It is in no zone of a volume of the pod.
     VolumeZone,
     /// Its kubelet does not declare a feature that the pod needs.
@@ -106,35 +108,6 @@ pub struct Count {
     pub asked: Amount,
     /// The most that any of them has left; 0 where the reason is no resource.
     pub most_free: Amount,
-}
-
-impl Reason {
-    /// The constraint that refuses, in a few words, and its value: the taint, the topology key, the feature or the node group. None where the reason says it all.
-    #[must_use]
-    pub fn detail(&self) -> Option<(&'static str, String)> {
-        match self {
-            Self::Taint(taint) => Some(("taint", words_of_nodes::taint(taint))),
-            Self::NodeGroup { group } => Some(("node group", group.clone())),
-            Self::TopologySpreadLabel { topology_key } | Self::TopologySpread { topology_key } => {
-                Some(("topology spread", topology_key.clone()))
-            }
-            Self::PodAffinity { topology_key } => Some(("pod affinity", topology_key.clone())),
-            Self::PodAntiAffinity { topology_key } => Some(("pod anti-affinity", topology_key.clone())),
-            Self::ExistingAntiAffinity { topology_key } => Some(("anti-affinity of existing pods", topology_key.clone())),
-            Self::DeclaredFeature { feature } => Some(("feature", (*feature).to_owned())),
-            Self::Unschedulable
-            | Self::NodeSelector
-            | Self::NodeAffinity
-            | Self::NotNamed
-            | Self::NamesConflict
-            | Self::HostPorts
-            | Self::ClaimInUse
-            | Self::VolumeLimit
-            | Self::VolumeNodeAffinity
-            | Self::VolumeZone
-            | Self::Lacks(_) => None,
-        }
-    }
 }
 
 impl Tally {
@@ -257,6 +230,13 @@ pub enum Refusal {
         /// What it lacked when pods were preempted for it; none where a bind was refused.
         lack: Option<Lack>,
     },
+    /// Its members have nodes, and their claims get volumes there. All claims are bound before any of the members.
+    Volumes {
+        /// How many claims are not bound yet.
+        claims: u32,
+        /// The first of them by name.
+        first: Arc<str>,
+    },
     /// It has its nodes, but the outcome of some binds is unknown.
     Unanswered {
         /// How many.
@@ -296,6 +276,8 @@ pub enum Step {
     Bind,
     /// A victim was not evicted, so the nomination was withdrawn.
     Preemption,
+    /// A claim got no volume, so the nodes were given back.
+    Volumes,
 }
 
 /// Of what there is too little.
@@ -328,6 +310,7 @@ impl Refusal {
             | Self::NotEnoughTasks { .. }
             | Self::NotEnoughPodsOfTask { .. }
             | Self::Behind { .. }
+            | Self::Volumes { .. }
             | Self::Unanswered { .. } => None,
         }
     }
@@ -359,6 +342,7 @@ impl Refusal {
             | Self::Kept { .. }
             | Self::Nominated { .. }
             | Self::Backoff { .. }
+            | Self::Volumes { .. }
             | Self::Unanswered { .. } => "NotEnoughResources",
         }
     }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried), [`order`],
-//! [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for the gang meanwhile), [`explain`],
+//! [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for the gang meanwhile),
+//! `volume_binding` (placed pods that wait for volumes), [`explain`],
 //! [`plan`], the statuses ([`status`] and [`queue_status`]), and for reports [`next_member`].
 //!
 //! Promises, cited by the tests:
@@ -42,6 +43,7 @@ pub mod status;
 #[cfg(test)]
 pub(crate) mod testing;
 mod turn;
+mod volume_binding;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +72,8 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     let mut back_off: Vec<GroupKey> = Vec::new();
     state.end_kept_places(now, policy.admission_timeout);
     plan.nominated_again = preemption::nominate_again(state, policy, now);
-    plan.binds = state.take_fulfilled(now);
+    plan.binds = state.take_supplied(now, policy.volume_timeout);
+    plan.binds.extend(state.take_fulfilled(now));
     for key in state.take_candidates(now) {
         if !state.cache.groups.contains_key(&key) {
             continue;
@@ -140,6 +143,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     }
     state.cache.notice_unfilled();
     state.follow();
+    plan.volumes = state.take_volume_writes();
     plan
 }
 
@@ -158,8 +162,8 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
     check_nomination(state, key, &facts)?;
     if has_all {
         state.satisfied(key);
-        let unanswered = state.cache.unanswered(key);
-        state.judge_group(key, unanswered);
+        let waits = state.cache.unanswered(key).or_else(|| state.waits_for_volumes(key));
+        state.judge_group(key, waits);
         return Ok(None);
     }
     let want = want(state, key, &facts)?;
@@ -276,6 +280,8 @@ mod refused_tests;
 mod release_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod volume_binding_tests;
 #[cfg(test)]
 mod volumes_tests;
 #[cfg(test)]

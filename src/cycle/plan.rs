@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::api::volumes::ClaimKey;
 use crate::api::{GroupKey, Uid};
 
 /// The decisions of one cycle. They are charged already and must be carried out.
@@ -10,6 +11,8 @@ use crate::api::{GroupKey, Uid};
 pub struct Plan {
     /// The pods to bind, in the order in which they were placed; the members of a gang stand together.
     pub binds: Vec<Bind>,
+    /// The writes by which claims get volumes. Their pods are charged already, and bound by a later cycle.
+    pub volumes: Vec<VolumeWrite>,
     /// The evictions, in the order in which they were decided.
     pub evictions: Vec<Eviction>,
     /// The PodGroups that the cycle tried: their status may have changed.
@@ -40,6 +43,40 @@ pub struct Bind {
     /// The minMember that this was decided on, where the pod is one more of a gang that has its minimum: a user may just have raised that, and then the
     /// pod goes with others or not at all (#6010). None where nothing depends on it.
     pub minimum: Option<u32>,
+}
+
+/// A write by which a claim gets a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeWrite {
+    /// The number of the binding that it is for, never used again by this process.
+    pub binding: u64,
+    /// The claim.
+    pub claim: ClaimKey,
+    /// Its UID.
+    pub claim_uid: Uid,
+    /// What is written.
+    pub tie: Tie,
+}
+
+/// What a claim is tied to. The write names the resourceVersion that the decision is made on, so that it changes nothing that has changed since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// To a volume, which names the claim from now on.
+    Volume {
+        /// The name of the volume.
+        name: Arc<str>,
+        /// The resourceVersion of the volume.
+        resource_version: u64,
+        /// Whether it names the claim already, without its UID: it stays reserved for the name of the claim then.
+        is_named: bool,
+    },
+    /// To a node, for which its provisioner makes a volume.
+    Node {
+        /// The name of the node.
+        name: Arc<str>,
+        /// The resourceVersion of the claim.
+        resource_version: u64,
+    },
 }
 
 /// One eviction: the victims that make room for a gang.

@@ -15,4 +15,6 @@ pub struct Policy {
     pub admission_timeout: Duration,
     /// How long a partially bound gang waits for nodes for the rest before it is evicted; 0 is for ever.
     pub release: Duration,
+    /// How long placed pods wait for the volumes of their claims before they give their nodes back.
+    pub volume_timeout: Duration,
 }

@@ -10,7 +10,7 @@ use crate::api::node::Taint;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
 use crate::api::pod_terms::{HostPort, PodTerms};
 use crate::api::queue::NodeGroupAffinity;
-use crate::api::volumes::{ClaimFacts, CsiNodeFacts, PodClaim, VolumeFacts};
+use crate::api::volumes::{ClaimFacts, CsiNodeFacts, PodClaim, StorageClassFacts, VolumeFacts};
 use crate::api::{NodeFacts, PodFacts, QueueFacts};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -41,10 +41,11 @@ fn asks() -> PodFacts {
 }
 
 fn claims() -> Vec<PodClaim> {
-    vec![PodClaim { name: Arc::from("data"), is_ephemeral: false }]
+    ["data", "scratch"].map(|name| PodClaim { name: Arc::from(name), is_ephemeral: false }).into()
 }
 
-/// The claim, and its volume: for one pod, of a driver, in zone `a` and on nodes with the label `mount`.
+/// The claim `data`, and its volume: for one pod, of a driver, in zone `a` and on nodes with the label `mount`. The claim `scratch` has no volume, and the volume `free`
+/// serves it on every node.
 fn apply_claim(state: &mut SchedulingState) {
     let json = serde_json::json!({
         "metadata": { "namespace": "ns", "name": "data", "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
@@ -57,6 +58,19 @@ fn apply_claim(state: &mut SchedulingState) {
         "spec": { "csi": { "driver": "d", "volumeHandle": "h" }, "nodeAffinity": { "required": { "nodeSelectorTerms": terms } } },
     });
     state.apply_volume(VolumeFacts::of(&serde_json::from_value(json).unwrap()));
+    let class = serde_json::json!({ "metadata": { "name": "local" }, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer" });
+    state.apply_storage_class(StorageClassFacts::of(&serde_json::from_value(class).unwrap()));
+    let claim = serde_json::json!({ "metadata": { "namespace": "ns", "name": "scratch" }, "spec": { "storageClassName": "local" } });
+    state.apply_claim(ClaimFacts::of(&serde_json::from_value(claim).unwrap()));
+    let free =
+        serde_json::json!({ "metadata": { "name": "free" }, "spec": { "storageClassName": "local" }, "status": { "phase": "Available" } });
+    state.apply_volume(VolumeFacts::of(&serde_json::from_value(free).unwrap()));
+}
+
+/// The number of pods that are placed. One of these waits for its claim then.
+fn placed(plan: &Plan) -> usize {
+    assert_eq!(bound(plan), []);
+    plan.volumes.len()
 }
 
 /// What makes the node refuse the pod, and the reported reason.
@@ -111,6 +125,7 @@ fn spoiled() -> [Case; COUNT] {
             Reason::VolumeLimit,
         ),
         (|state| change(state, |node| _ = node.labels.remove("mount")), Reason::VolumeNodeAffinity),
+        (|state| state.delete_volume(&"free".into()), Reason::NoVolume),
         (|state| change(state, |node| _ = node.labels.insert(ZONE.to_owned(), "b".to_owned())), Reason::VolumeZone),
         (
             |state| change(state, |node| node.declared_features.clear()),
@@ -170,7 +185,7 @@ fn every_predicate_holds_for_placing_preempting_and_settling() {
         let mut state = empty();
         spoil(&mut state);
         came(&mut state);
-        assert_eq!(bound(&cycle(&mut state)).len(), usize::from(takes), "placing: {reason:?}");
+        assert_eq!(placed(&cycle(&mut state)), usize::from(takes), "placing: {reason:?}");
         assert_eq!(nodes_said(&state), reason.clone().into_iter().collect::<Vec<_>>());
 
         let mut state = full();
@@ -183,7 +198,7 @@ fn every_predicate_holds_for_placing_preempting_and_settling() {
         assert_eq!(cycle(&mut state).evictions.len(), 1);
         spoil(&mut state);
         state.delete_pod(&"ns/v-0".into());
-        assert_eq!(bound(&cycle(&mut state)).len(), usize::from(takes), "settling: {reason:?}");
+        assert_eq!(placed(&cycle(&mut state)), usize::from(takes), "settling: {reason:?}");
         assert!(state.nominated(&GroupKey::new("ns", "g")).is_none());
         assert!(state.cache().accounting().audit().is_clean());
     }

@@ -19,6 +19,8 @@ pub fn status(state: &SchedulingState, queue: &str) -> QueueStatus {
     // Nominated resources are not used yet.
     let mut used = quota.used(queue).clone();
     used.sub(&state.nominated_in(queue).0);
+    // Nor are those of pods that wait for volumes: they are not bound.
+    used.sub(&state.held_in(queue).0);
     let open = match quota.state(queue) {
         QueueState::Open => OPEN,
         QueueState::Closing => CLOSING,

@@ -22,8 +22,13 @@ use crate::cycle::state::SchedulingState;
 use crate::resources::{Amount, Limits, Resources};
 
 /// The default settings.
-pub(crate) const POLICY: Policy =
-    Policy { placement: Strategy::Spread, evictions: true, admission_timeout: Duration::from_secs(30), release: Duration::from_secs(300) };
+pub(crate) const POLICY: Policy = Policy {
+    placement: Strategy::Spread,
+    evictions: true,
+    admission_timeout: Duration::from_secs(30),
+    release: Duration::from_secs(300),
+    volume_timeout: Duration::from_secs(600),
+};
 
 /// No pod is ever evicted.
 pub(crate) const PEACEFUL: Policy = Policy { evictions: false, ..POLICY };

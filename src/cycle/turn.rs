@@ -243,7 +243,7 @@ impl Ongoing<'_> {
     fn end(&mut self, mut want: Want) -> Turn {
         self.state.satisfied(&want.key);
         let Some(refusal) = want.refusal.take() else {
-            let waits = self.state.nominated(&want.key).cloned();
+            let waits = self.state.nominated(&want.key).cloned().or_else(|| self.state.waits_for_volumes(&want.key));
             self.state.judge_group(&want.key, waits);
             return Turn::Over;
         };

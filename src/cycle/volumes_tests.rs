@@ -6,6 +6,7 @@ use super::testing::{group, node, pod, running};
 use super::tests::{bound, cycle, empty_state, message};
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
 use crate::api::pod_terms::PodTerms;
+use crate::api::volumes::storage_class::AllowedTopologies;
 use crate::api::volumes::{
     AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, PodClaim, StorageClassFacts, VolumeAffinity, VolumeFacts, VolumeId, VolumeZone,
 };
@@ -25,6 +26,7 @@ fn claim(name: &str) -> ClaimFacts {
         is_deleting: false,
         class: Some(Arc::from("class")),
         is_for_one_pod: false,
+        request: None,
     }
 }
 
@@ -35,7 +37,8 @@ fn unbound(name: &str, class: Option<&str>) -> ClaimFacts {
 
 /// A volume that every node may mount and no limit counts.
 fn volume(name: &str) -> VolumeFacts {
-    VolumeFacts { name: Arc::from(name), affinity: VolumeAffinity::default(), zones: Vec::new(), id: None, csi_handle: None }
+    let (affinity, name) = (VolumeAffinity::default(), Arc::from(name));
+    VolumeFacts { name, affinity, zones: Vec::new(), id: None, csi_handle: None, claim: None, offer: None }
 }
 
 /// A volume of the CSI driver `d`.
@@ -132,7 +135,7 @@ fn zone_labels_of_a_volume_refuse_nodes_of_other_zones_and_no_node_without_any()
 fn each_fault_of_a_claim_has_its_reason_and_its_end_wakes_the_pod() {
     let lost = ClaimFacts { is_lost: true, ..claim("c") };
     let prebound = ClaimFacts { is_bound: false, ..claim("c") };
-    let table: [(Option<ClaimFacts>, &str, &str); 8] = [
+    let table: [(Option<ClaimFacts>, &str, &str); 7] = [
         (None, "ClaimNotFound", "persistentvolumeclaim \"c\" not found"),
         (Some(lost), "ClaimLost", "persistentvolumeclaim \"c\" bound to non-existent persistentvolume \"c\""),
         (Some(ClaimFacts { is_deleting: true, ..claim("c") }), "ClaimBeingDeleted", "persistentvolumeclaim \"c\" is being deleted"),
@@ -148,17 +151,17 @@ fn each_fault_of_a_claim_has_its_reason_and_its_end_wakes_the_pod() {
             "StorageClassNotFound",
             "persistentvolumeclaim \"c\" is not bound, and its StorageClass \"none\" does not exist",
         ),
-        (
-            Some(unbound("c", Some("later"))),
-            "UnsupportedField",
-            "this scheduler cannot honour yet: persistentvolumeclaim \"c\" is not bound, and its StorageClass \"later\" is WaitForFirstConsumer",
-        ),
     ];
     for (facts, code, text) in table {
         let mut state = state(&[("n", "a")]);
-        for (name, waits_for_pod) in [("now", false), ("later", true)] {
-            state.apply_storage_class(StorageClassFacts { name: Arc::from(name), waits_for_pod, driver: None });
-        }
+        let class = StorageClassFacts {
+            name: Arc::from("now"),
+            waits_for_pod: false,
+            driver: None,
+            provisioner: None,
+            topologies: AllowedTopologies::default(),
+        };
+        state.apply_storage_class(class);
         state.apply_volume(volume("c"));
         facts.into_iter().for_each(|facts| state.apply_claim(facts));
         gang(&mut state, "g", 1, &[&["c"], &["c"]]);

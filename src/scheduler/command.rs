@@ -14,7 +14,7 @@ use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupKey, Uid};
-use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
+use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim, VolumeWrite};
 use crate::cycle::status::seconds;
 use crate::runtime::flags::QueueStatusBy;
 
@@ -23,6 +23,8 @@ use crate::runtime::flags::QueueStatusBy;
 pub enum Command {
     /// Bind a pod.
     Bind(Bind),
+    /// Tie a claim to a volume or a node.
+    Volume(VolumeWrite),
     /// Evict the victims of one nomination.
     Evict {
         /// The victims and the PodGroup they are evicted for.

@@ -1,4 +1,4 @@
-//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`], [`evict`], [`fence`] and [`write`] write.
+//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`], [`evict`], [`fence`], [`volume`] and [`write`] write.
 //!
 //! * The numbers of binds and of other writes under way are bounded.
 //! * Binds are sent first, in the order of [`bind_queue`].
@@ -11,6 +11,7 @@ mod bind_queue;
 mod evict;
 mod eviction_queue;
 mod fence;
+mod volume;
 mod write;
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,6 +34,7 @@ use super::state::subject;
 use bind_queue::{BindAttempt, BindQueue, LaneQueue};
 use eviction_queue::EvictionQueue;
 use fence::FenceAttempt;
+use volume::VolumeAttempt;
 
 /// The outcome of a write that panicked, and the delay of its binding.
 const PANICKED: &str = "panicked";
@@ -48,6 +50,8 @@ pub struct Dispatcher {
     binds: BindQueue,
     /// The pods to be fenced. No pod is bound meanwhile, so they have as many slots.
     fences: LaneQueue<FenceAttempt>,
+    /// The claims to be tied to volumes and nodes. They have as many slots of their own.
+    volumes: LaneQueue<VolumeAttempt>,
     /// The evictions (one for each nomination) that wait for a slot, and the slots.
     evictions: EvictionQueue,
     /// The evictions under way, by nomination, each with its stop signal.
@@ -66,6 +70,7 @@ pub struct Dispatcher {
 enum Job {
     Bind(Box<BindAttempt>),
     Fence(Box<FenceAttempt>),
+    Volume(Box<VolumeAttempt>),
     Evict(EvictionProgress),
     Write(Subject),
 }
@@ -78,13 +83,15 @@ enum Done {
     Open(Box<BindAttempt>, Duration),
     /// The pod must be fenced again after this delay.
     NotFenced(Box<FenceAttempt>, Duration),
+    /// The claim must be tied again after this delay.
+    NotTied(Box<VolumeAttempt>, Duration),
 }
 
 impl Done {
     fn report(self) -> Option<Report> {
         match self {
             Self::Known(report) => Some(report),
-            Self::Open(..) | Self::NotFenced(..) => None,
+            Self::Open(..) | Self::NotFenced(..) | Self::NotTied(..) => None,
         }
     }
 }
@@ -117,6 +124,7 @@ impl Dispatcher {
             to,
             binds: BindQueue::new(usize::from(concurrency)),
             fences: LaneQueue::new(usize::from(concurrency)),
+            volumes: LaneQueue::new(usize::from(concurrency)),
             evictions: EvictionQueue::default(),
             evicting: BTreeMap::new(),
             unanswered: Vec::new(),
@@ -142,6 +150,7 @@ impl Dispatcher {
                     let began = clock::monotonic();
                     self.fences.add(FenceAttempt { namespace, name, uid, now, began, failures: 0, in_lane: false }, began);
                 }
+                Command::Volume(write) => self.volumes.add(VolumeAttempt::new(write), clock::monotonic()),
                 Command::Evict { eviction, now } => {
                     if let Some(eviction) = self.evictions.push(eviction, now) {
                         let progress = EvictionProgress::none(&eviction);
@@ -174,6 +183,10 @@ impl Dispatcher {
             let (to, job) = (self.to.clone(), Job::Fence(Box::new(attempt.clone())));
             self.run(job, async move { to.fence(attempt).await });
         }
+        while let Some(attempt) = self.volumes.take(clock::monotonic()) {
+            let (to, job) = (self.to.clone(), Job::Volume(Box::new(attempt.clone())));
+            self.run(job, async move { to.tie(attempt).await });
+        }
         while let Some((eviction, now)) = self.evictions.take(clock::monotonic()) {
             let (to, stop) = (self.to.clone(), Arc::<AtomicBool>::default());
             self.evicting.insert(eviction.nomination, Arc::clone(&stop));
@@ -199,6 +212,7 @@ impl Dispatcher {
     pub fn stop(&mut self) {
         self.binds.drop_without_effect();
         self.fences.drop_without_effect();
+        self.volumes.drop_without_effect();
         self.evictions.drop_waiting();
         self.evicting.values().for_each(|stop| stop.store(true, Ordering::Relaxed));
     }
@@ -214,7 +228,7 @@ impl Dispatcher {
     /// Waits for the next report.
     pub async fn next(&mut self) -> Report {
         loop {
-            let rested = self.binds.next().into_iter().chain(self.fences.next()).min();
+            let rested = self.binds.next().into_iter().chain(self.fences.next()).chain(self.volumes.next()).min();
             let ended = tokio::select! {
                 biased;
                 Some(question) = self.questions.recv() => return question,
@@ -254,7 +268,7 @@ impl Dispatcher {
                 news
             }
             // The request may have been carried out.
-            (Job::Bind(taken), Some(Done::NotFenced(..)) | None) => {
+            (Job::Bind(taken), Some(Done::NotFenced(..) | Done::NotTied(..)) | None) => {
                 let mut attempt = taken.clone();
                 attempt.fail(PANICKED, true);
                 self.ended(job, Some(Done::Open(attempt, AFTER_PANIC)))
@@ -270,6 +284,14 @@ impl Dispatcher {
             (Job::Fence(taken), _) => {
                 let attempt = FenceAttempt { failures: taken.failures.saturating_add(1), ..(**taken).clone() };
                 self.ended(job, Some(Done::NotFenced(Box::new(attempt), AFTER_PANIC)))
+            }
+            (Job::Volume(taken), Some(Done::NotTied(attempt, rest))) => {
+                self.volumes.rests(taken, *attempt, clock::monotonic() + rest);
+                None
+            }
+            (Job::Volume(taken), done) => {
+                self.volumes.ended(taken);
+                Some(done.and_then(Done::report).unwrap_or_else(|| taken.failed(PANICKED)))
             }
             (Job::Evict(progress), done) => {
                 self.evicting.remove(&progress.nomination);

@@ -187,6 +187,10 @@ pub enum Report {
     Unanswered(Uid, &'static str),
     /// The binding is to be sent again, or was decided a while ago. The reply is whether its decision still holds.
     SendAgain(Box<Bind>, oneshot::Sender<bool>),
+    /// The claim is tied to its volume or node.
+    Tied(ClaimKey),
+    /// The claim of the binding with this number could not be tied to its volume or node. The reason is one of a bounded set.
+    NotTied(u64, ClaimKey, &'static str),
     /// All victims of an eviction leave.
     Evicted(EvictionProgress),
     /// The eviction of a victim was refused, and the remaining victims were not evicted. The reason is one of a bounded set.

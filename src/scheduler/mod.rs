@@ -48,6 +48,7 @@ mod takeover_state_tests;
 #[cfg(test)]
 mod testing;
 mod view;
+mod volume_patch;
 pub mod write_queue;
 mod write_throttle;
 mod written_status;
@@ -88,6 +89,9 @@ const BATCH: Duration = Duration::from_millis(5);
 
 /// The longest time for one batch of events.
 const LONGEST_BATCH: Duration = Duration::from_millis(50);
+
+/// How long placed pods wait for volumes: as `bindTimeoutSeconds` of kube-scheduler by default.
+const VOLUME_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How long the end of a leader waits for the outcomes of its bindings and evictions. The chart gives a pod of the scheduler more time than that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -132,7 +136,13 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Placement::Spread => Strategy::Spread,
         Placement::Pack => Strategy::Pack,
     };
-    let policy = Policy { placement, evictions: flags.evictions, admission_timeout: flags.admission_timeout, release: flags.release_after };
+    let policy = Policy {
+        placement,
+        evictions: flags.evictions,
+        admission_timeout: flags.admission_timeout,
+        release: flags.release_after,
+        volume_timeout: VOLUME_TIMEOUT,
+    };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher =
         Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency).with_scheduled_events(flags.scheduled_events);

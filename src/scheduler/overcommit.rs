@@ -65,9 +65,11 @@ fn over(node: NodeView<'_>, scheduling: &SchedulingState) -> Resources {
 /// Returns the use of the pods in the queue and all below it, and of the pods in the queue itself.
 pub(super) fn used_in(queue: QueueView<'_>, scheduling: &SchedulingState) -> (Resources, Resources) {
     let (mut used, mut own) = (queue.used.clone(), queue.own.clone());
-    let (kept, kept_itself) = scheduling.nominated_in(queue.name);
-    used.sub(&kept);
-    own.sub(&kept_itself);
+    // Neither nominated pods nor those that wait for volumes are bound.
+    for (kept, kept_itself) in [scheduling.nominated_in(queue.name), scheduling.held_in(queue.name)] {
+        used.sub(&kept);
+        own.sub(&kept_itself);
+    }
     (used, own)
 }
 

@@ -179,6 +179,10 @@ impl State {
                 // The dispatcher may have ended.
                 let _ended = reply.send(holds);
             }
+            Report::Tied(claim) => {
+                tracing::debug!(claim = %claim.name, namespace = %claim.namespace, "the claim is tied to its volume or node")
+            }
+            Report::NotTied(binding, claim, reason) => self.scheduling.refuse_volume(binding, &claim, reason),
             Report::Evicted(progress) => self.metrics.evicted(&progress),
             Report::NotEvicted(progress, reason) => {
                 self.metrics.evicted(&progress);
@@ -268,6 +272,7 @@ impl State {
                 self.binding.insert(bind.uid.clone(), now.since_start);
                 commands.push(Command::Bind(bind));
             }
+            commands.extend(plan.volumes.into_iter().map(Command::Volume));
             let withdrawn = self.scheduling.take_withdrawn().into_iter().map(|nomination| Command::StopEvictions { nomination });
             commands.extend(withdrawn);
             let evictions = plan.evictions.into_iter().filter(|eviction| !eviction.victims.is_empty());
@@ -337,7 +342,7 @@ fn count(number: usize) -> i64 {
 #[must_use]
 pub fn subject(command: &Command) -> Option<Subject> {
     match command {
-        Command::Bind(_) | Command::Fence { .. } | Command::Evict { .. } | Command::StopEvictions { .. } => None,
+        Command::Bind(_) | Command::Volume(_) | Command::Fence { .. } | Command::Evict { .. } | Command::StopEvictions { .. } => None,
         Command::Group { key, .. } => Some(Subject::Group(key.clone())),
         Command::Queue { name, .. } | Command::QueueEvent { name, .. } | Command::MakeQueue { name } => {
             Some(Subject::Queue(Arc::clone(name)))

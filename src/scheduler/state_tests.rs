@@ -105,6 +105,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
         Command::Group { event: Some((_, message)), .. } => Some(message.clone()),
         Command::Pod { condition, .. } => condition.message.clone(),
         Command::Bind(_)
+        | Command::Volume(_)
         | Command::Evict { .. }
         | Command::StopEvictions { .. }
         | Command::Fence { .. }

@@ -241,8 +241,9 @@ impl StatusWriter {
 
     fn group_command(&mut self, key: &GroupKey, scheduling: &SchedulingState, now: Now) -> Option<Command> {
         let group = scheduling.cache().groups().get(key).filter(|_| !scheduling.cache().is_foreign(key))?;
-        // The status waits for the binds under way, unless a binding is unanswered. The end of a bind requests a write again.
-        let facts = group.facts.as_ref().filter(|_| group.counts.binding == 0 || group.counts.open > 0)?;
+        // The status waits for the binds under way, unless a binding is unanswered or waits for volumes. The end of a bind requests a write again.
+        let counts = group.counts;
+        let facts = group.facts.as_ref().filter(|_| counts.binding == 0 || counts.open > 0 || counts.held > 0)?;
         if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {
             self.groups.want(key, &key.namespace, until, Duration::ZERO);
             return None;

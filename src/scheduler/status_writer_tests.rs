@@ -79,7 +79,7 @@ impl Cluster {
                 }
             }
             Command::Bind(bind) => self.state.learn(Report::Bound(bind.uid), at(self.millis)),
-            Command::Fence { .. } | Command::Evict { .. } | Command::StopEvictions { .. } => panic!("no pod is evicted here"),
+            Command::Volume(_) | Command::Fence { .. } | Command::Evict { .. } | Command::StopEvictions { .. } => panic!("{subject:?}"),
             Command::PodEvent { uid, message, .. } => self.events.push((uid, message)),
             Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {}
         }

@@ -68,6 +68,7 @@ mod tenancy;
 mod tree;
 mod tree_changes;
 mod tree_large;
+mod unbound_claims;
 mod upgrades;
 mod visible;
 mod volumes;
@@ -324,6 +325,15 @@ pub fn table() -> Vec<Case> {
         case!("V2", "claims that are missing, not bound, and bound later", usual(), volumes::claims_that_come_later).under_faults_in_soak(),
         case!("V3", "a claim that one pod at a time may use", usual(), volumes::one_pod_at_a_time).under_faults_in_soak(),
         case!("V4", "as many volumes as the node takes", usual(), volumes::as_many_volumes_as_the_node_takes).under_faults_in_soak(),
+        case!("V5", "local volumes for the claims of a gang, chosen with its nodes", usual(), unbound_claims::local_volumes)
+            .under_faults_in_soak(),
+        case!(
+            "V6",
+            "a gang waits for the binder with its places, and goes on after a restart",
+            usual(),
+            unbound_claims::held_until_all_are_bound
+        ),
+        case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang),
         case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
         case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
             .within(secs(900))

@@ -6,14 +6,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
+use crate::api::podgroup::Selector;
+use crate::api::quantities::RawResources;
 use crate::api::uid::Uid;
 use crate::api::wire::resource;
 
+use super::request::{CLASS_BEFORE, ClaimRequest};
+
 /// The annotation that the binder of kube-controller-manager writes when a claim is bound from both sides.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-
-/// The annotation for the class before `spec.storageClassName` existed; it still takes precedence.
-const CLASS_BEFORE: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// A PersistentVolumeClaim. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -39,6 +40,22 @@ pub struct ClaimSpec {
     pub storage_class_name: Option<String>,
     /// The PersistentVolume to which it is, or will be, bound.
     pub volume_name: String,
+    /// The size that is asked for.
+    pub resources: ClaimResources,
+    /// The labels that the volume must have; none where any will do.
+    pub selector: Option<Selector>,
+    /// Filesystem or Block; none is Filesystem.
+    pub volume_mode: Option<String>,
+    /// The VolumeAttributesClass.
+    pub volume_attributes_class_name: Option<String>,
+}
+
+/// What a PersistentVolumeClaim asks for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClaimResources {
+    /// The amounts; only that of `storage` is used.
+    pub requests: Option<RawResources>,
 }
 
 /// The status of a PersistentVolumeClaim.
@@ -85,6 +102,8 @@ pub struct ClaimFacts {
     pub class: Option<Arc<str>>,
     /// Whether only one pod at a time may use it (`ReadWriteOncePod`).
     pub is_for_one_pod: bool,
+    /// What it asks for while it names no volume; none where it names one.
+    pub request: Option<Arc<ClaimRequest>>,
 }
 
 impl ClaimFacts {
@@ -100,6 +119,7 @@ impl ClaimFacts {
             key: ClaimKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default()),
             owner: owner.map(|owner| Uid::from(owner.uid.as_str())),
             is_bound: volume.is_some() && annotation(BIND_COMPLETED).is_some(),
+            request: volume.is_none().then(|| Arc::new(ClaimRequest::of(claim))),
             volume,
             is_lost: claim.status.phase == "Lost",
             is_deleting: meta.deletion_timestamp.is_some(),

@@ -2,13 +2,14 @@
 //!
 //! A pod names claims; a claim names a volume and a class; a volume says which nodes may mount it. Of each object only what a placement depends on is kept.
 //!
-//! Reading order: [`claim`], [`volume`], [`migrated`], [`storage_class`], [`csi_node`], [`attachment`], and [`of_pod`]: what they mean to one pod.
+//! Reading order: [`claim`], [`volume`], [`request`] (claims that have no volume yet), [`migrated`], [`storage_class`], [`csi_node`], [`attachment`], and [`of_pod`]: what they mean to one pod.
 
 pub mod attachment;
 pub mod claim;
 pub mod csi_node;
 pub mod migrated;
 pub mod of_pod;
+pub mod request;
 pub mod storage_class;
 pub mod volume;
 
@@ -16,5 +17,6 @@ pub use attachment::{AttachmentFacts, VolumeAttachment};
 pub use claim::{ClaimFacts, ClaimKey, PersistentVolumeClaim};
 pub use csi_node::{CsiNode, CsiNodeFacts};
 pub use of_pod::{PodClaim, PodVolumes, UnusableClaim, WhyUnusable};
+pub use request::{ClaimRequest, VolumeOffer};
 pub use storage_class::StorageClassFacts;
-pub use volume::{PersistentVolume, VolumeAffinity, VolumeFacts, VolumeId, VolumeZone};
+pub use volume::{PersistentVolume, ReservedFor, VolumeAffinity, VolumeFacts, VolumeId, VolumeZone};

@@ -52,13 +52,15 @@ pub struct PodVolumes {
     pub for_one_pod: BTreeSet<ClaimKey>,
     /// The volumes of drivers that some node limits.
     pub limited: BTreeSet<VolumeId>,
+    /// The claims that have no volume yet and get one with the node of the pod.
+    pub unbound: BTreeSet<ClaimKey>,
 }
 
 impl PodVolumes {
-    /// Returns whether what other pods use matters.
+    /// Returns whether it matters what other pods use, or have reserved.
     #[must_use]
     pub fn depends_on_pods(&self) -> bool {
-        !self.for_one_pod.is_empty() || !self.limited.is_empty()
+        !self.for_one_pod.is_empty() || !self.limited.is_empty() || !self.unbound.is_empty()
     }
 }
 
@@ -97,11 +99,6 @@ pub enum WhyUnusable {
         /// The class.
         class: Arc<str>,
     },
-    /// It is not bound, and its class waits for a pod with a node (`WaitForFirstConsumer`), which is not supported yet.
-    WaitsForPod {
-        /// The class.
-        class: Arc<str>,
-    },
     /// It is bound to a volume that does not exist.
     VolumeNotFound {
         /// The volume.
@@ -130,10 +127,6 @@ impl fmt::Display for UnusableClaim {
             WhyUnusable::ClassNotFound { class } => {
                 write!(f, "persistentvolumeclaim \"{claim}\" is not bound, and its StorageClass \"{class}\" does not exist")
             }
-            WhyUnusable::WaitsForPod { class } => write!(
-                f,
-                "this scheduler cannot honour yet: persistentvolumeclaim \"{claim}\" is not bound, and its StorageClass \"{class}\" is WaitForFirstConsumer"
-            ),
             WhyUnusable::VolumeNotFound { volume } => {
                 write!(f, "persistentvolume \"{volume}\" of persistentvolumeclaim \"{claim}\" not found")
             }

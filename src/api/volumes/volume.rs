@@ -8,9 +8,13 @@ use kube::core::ClusterResourceScope;
 use serde::{Deserialize, Serialize};
 
 use crate::api::pod::{NodeSelector, NodeSelectorTerm};
+use crate::api::quantities::RawResources;
+use crate::api::uid::Uid;
 use crate::api::wire::resource;
 
+use super::claim::ClaimKey;
 use super::migrated;
+use super::request::VolumeOffer;
 
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) const REGION: &str = "topology.kubernetes.io/region";
@@ -31,6 +35,8 @@ pub struct PersistentVolume {
     pub metadata: ObjectMeta,
     /// The spec.
     pub spec: VolumeSpec,
+    /// The observed state.
+    pub status: VolumeStatus,
 }
 
 resource!(PersistentVolume, "", "v1", "PersistentVolume", "persistentvolumes", ClusterResourceScope);
@@ -53,6 +59,38 @@ pub struct VolumeSpec {
     pub cinder: Option<NamedVolume>,
     /// See above.
     pub portworx_volume: Option<NamedVolume>,
+    /// The claim that it is bound to, or reserved for.
+    pub claim_ref: Option<ClaimRef>,
+    /// Its size; only that of `storage` is used.
+    pub capacity: Option<RawResources>,
+    /// The ways in which it can be mounted.
+    pub access_modes: Vec<String>,
+    /// The name of its StorageClass.
+    pub storage_class_name: String,
+    /// Filesystem or Block; none is Filesystem.
+    pub volume_mode: Option<String>,
+    /// The VolumeAttributesClass.
+    pub volume_attributes_class_name: Option<String>,
+}
+
+/// The status of a PersistentVolume.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VolumeStatus {
+    /// Pending, Available, Bound, Released or Failed.
+    pub phase: String,
+}
+
+/// The claim that a volume names.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClaimRef {
+    /// The namespace of the claim.
+    pub namespace: String,
+    /// The name of the claim.
+    pub name: String,
+    /// The UID of the claim; empty where a user reserves the volume for any claim of that name.
+    pub uid: String,
 }
 
 /// The nodes that may mount a volume.
@@ -154,6 +192,19 @@ pub struct VolumeFacts {
     pub id: Option<VolumeId>,
     /// The handle, if it is a CSI volume itself; attachments of others are not counted.
     pub csi_handle: Option<Arc<str>>,
+    /// The claim that it is bound to, or reserved for; none where it is free.
+    pub claim: Option<ReservedFor>,
+    /// What it offers to a claim that is not bound; none where it is bound, released or being deleted.
+    pub offer: Option<Arc<VolumeOffer>>,
+}
+
+/// The claim that a volume is bound to, or reserved for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReservedFor {
+    /// The namespace and name of the claim.
+    pub claim: ClaimKey,
+    /// Its UID; none where any claim of that name is meant.
+    pub uid: Option<Uid>,
 }
 
 impl VolumeFacts {
@@ -174,6 +225,11 @@ impl VolumeFacts {
             csi_handle: csi.map(|csi| Arc::from(csi.volume_handle.as_str())),
             affinity: VolumeAffinity { migrated: migrated.map(|one| (one.plugin, one.terms(terms.as_deref(), labels))), terms },
             zones: ZONE_LABELS.iter().filter_map(|(label, present)| zone(label, present, labels.get(*label)?)).collect(),
+            claim: spec.claim_ref.as_ref().map(|of| ReservedFor {
+                claim: ClaimKey::new(&of.namespace, &of.name),
+                uid: Some(of.uid.as_str()).filter(|uid| !uid.is_empty()).map(Uid::from),
+            }),
+            offer: VolumeOffer::of(volume).map(Arc::new),
         }
     }
 }

@@ -10,8 +10,9 @@ use super::pods::{Assumed, Member};
 use super::{Cache, Change, State};
 
 impl Cache {
-    /// Assumes a placed pod; the accounting has the charge already. The counts are updated in place, as this runs for each placement.
-    pub(in crate::cycle) fn assume(&mut self, placement: &Placement) -> Option<Arc<PodFacts>> {
+    /// Assumes a placed pod, which is held for volumes or not; the accounting has the charge already. The counts are updated in place, as this runs for each
+    /// placement.
+    pub(in crate::cycle) fn assume(&mut self, placement: &Placement, is_held: bool) -> Option<Arc<PodFacts>> {
         let mut member = self.pods.remove(&placement.uid)?;
         self.leave_class(&mut member);
         let Some(group) = self.groups.get_mut(&member.facts.group) else {
@@ -19,7 +20,7 @@ impl Cache {
             return None;
         };
         group.forget(&member);
-        member.assumed = Some(Assumed::of(placement));
+        member.assumed = Some(Assumed { is_held, ..Assumed::of(placement) });
         member.nominated = None;
         member.refusal = None;
         group.count(&member);
@@ -41,6 +42,18 @@ impl Cache {
         let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));
         self.accounting.resize(&facts.uid, &facts.request);
         self.charge_changed(node.as_deref(), queue.as_deref(), true);
+    }
+
+    /// The claims of the pod are bound: it is being bound now.
+    pub(in crate::cycle) fn end_hold(&mut self, uid: &Uid) {
+        let Some(mut member) = self.detach(uid) else { return };
+        if let Some(assumed) = &mut member.assumed {
+            assumed.is_held = false;
+            // Its charge is the same, and counts as allocated from now on.
+            let queue = Arc::clone(&assumed.queue);
+            self.dirty_path(&queue);
+        }
+        self.attach(member);
     }
 
     /// Records that the API server accepted the bind.

@@ -69,6 +69,8 @@ pub struct Counts {
     pub binding: u32,
     /// Being bound for long: neither the API server nor the watch has shown the outcome of the bind.
     pub open: u32,
+    /// With a node, and held until the claims of its placement have volumes. They count as being bound, too.
+    pub held: u32,
     /// Terminating: still on a node, but its gang cannot count on it.
     pub leaving: u32,
     /// Not schedulable yet, because of scheduling gates.
@@ -156,6 +158,9 @@ impl Group {
         }
         if member.assumed.as_ref().is_some_and(|assumed| !assumed.confirmed && assumed.open.is_some()) {
             change(&mut self.counts.open);
+        }
+        if member.assumed.as_ref().is_some_and(|assumed| assumed.is_held) {
+            change(&mut self.counts.held);
         }
         if matches!(member.state(), State::Placed | State::Succeeded) {
             let task = self.tasks.entry(member.facts.task().to_owned()).or_default();

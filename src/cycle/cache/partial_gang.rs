@@ -37,7 +37,7 @@ impl PartialGang {
 
     /// A cycle found why the PodGroup waits, which may be another reason than a refused bind.
     const fn waits_for(&mut self, refusal: &Refusal) {
-        if !matches!(refusal, Refusal::Backoff { .. } | Refusal::Unanswered { .. }) {
+        if !matches!(refusal, Refusal::Backoff { .. } | Refusal::Volumes { .. } | Refusal::Unanswered { .. }) {
             self.refused = None;
         }
     }

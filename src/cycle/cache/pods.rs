@@ -45,6 +45,8 @@ pub struct Assumed {
     pub doubtful: bool,
     /// Why the outcome of the bind is unknown for long, of a bounded set; none where it is not.
     pub open: Option<&'static str>,
+    /// Whether it is not being bound yet, because claims of its placement have no volume.
+    pub is_held: bool,
 }
 
 /// The state of a member, as its gang counts it.
@@ -75,7 +77,7 @@ impl Assumed {
     #[must_use]
     pub fn of(placement: &Placement) -> Self {
         let (node, queue) = (Arc::clone(&placement.node), Arc::clone(&placement.queue));
-        Self { node, queue, confirmed: false, doubtful: false, open: None }
+        Self { node, queue, confirmed: false, doubtful: false, open: None, is_held: false }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
-use crate::api::{NodeFacts, PodFacts, Uid};
+use crate::api::{GroupKey, NodeFacts, PodFacts, Uid};
 use crate::cycle::placement::volumes::{Affected, Volumes};
 
 use super::{Cache, Change, Wake};
@@ -82,12 +82,25 @@ impl Cache {
 
     /// Notes that nodes count other volumes. Returns those of the pods that are ours and wait.
     fn affected(&mut self, affected: Affected) -> Vec<Uid> {
-        let Affected { pods, nodes } = affected;
+        let Affected { pods, supplied, nodes } = affected;
+        self.volumes_supplied(supplied);
         for node in nodes {
             self.nodes.touch_name(&node);
             self.changed(Wake::Node(node));
         }
         pods.into_iter().filter(|uid| self.pods.get(uid).is_some_and(|member| member.facts.node.is_none())).collect()
+    }
+
+    /// Lets one pod's part of the reservation of a claim go. Returns the pods with claims that may get a volume now.
+    pub(in crate::cycle) fn let_go_of_claim(&mut self, claim: &ClaimKey) -> BTreeSet<Uid> {
+        self.on_nodes.volumes_mut().let_go(claim)
+    }
+
+    /// The claims of these pods may get volumes now: their PodGroups are tried.
+    pub(in crate::cycle) fn volumes_supplied(&mut self, pods: BTreeSet<Uid>) {
+        let waiting = |uid: &Uid| self.pods.get(uid).filter(|member| member.class.is_some()).map(|member| member.facts.group.clone());
+        let groups: BTreeSet<GroupKey> = pods.iter().filter_map(waiting).collect();
+        groups.into_iter().for_each(|group| self.changed(Change::Group(group)));
     }
 
     /// Returns the pods that cannot use a claim because this pod uses it on its node.

@@ -68,6 +68,8 @@ codes! {
     InvalidField,
     /// There are no nodes.
     NoNodes,
+    /// Most nodes have no free volume for a claim, and none is made there.
+    NoVolume,
     /// Most nodes do not match the required node affinity.
     NodeAffinity,
     /// Most nodes do not declare a feature that the pod needs.
@@ -114,6 +116,8 @@ codes! {
     TopologySpread,
     /// The pod, the PodGroup or the queue uses a field that is not supported yet.
     UnsupportedField,
+    /// Claims got no volumes in time; the PodGroup is retried after a back-off.
+    VolumeBackoff,
     /// Most nodes take no more volumes of a driver.
     VolumeLimit,
     /// Most nodes cannot mount a volume of the pod.
@@ -124,6 +128,8 @@ codes! {
     VolumeZone,
     /// Pods are being preempted; their places are nominated for the PodGroup.
     WaitingForPreemption,
+    /// The pods have nodes, and their claims get volumes there.
+    WaitingForVolumes,
 }
 
 impl Code {
@@ -142,6 +148,7 @@ impl Code {
                 | Self::HostPorts
                 | Self::InsufficientResources
                 | Self::NoNodes
+                | Self::NoVolume
                 | Self::NodeAffinity
                 | Self::NodeFeatures
                 | Self::NodeGroup
@@ -224,6 +231,8 @@ impl<'a> Cause<'a> {
             // A refused binding lacks nothing: what it waits for is another answer.
             Refusal::Backoff { step: Step::Bind, lack, .. } => Self::of_lack(Code::BindBackoff, lack.as_ref()),
             Refusal::Backoff { step: Step::Preemption, lack, .. } => Self::of_lack(Code::PreemptionBackoff, lack.as_ref()),
+            Refusal::Backoff { step: Step::Volumes, lack, .. } => Self::of_lack(Code::VolumeBackoff, lack.as_ref()),
+            Refusal::Volumes { .. } => Self::plain(Code::WaitingForVolumes),
             Refusal::Unanswered { .. } => Self::plain(Code::BindUnanswered),
         }
     }
@@ -255,6 +264,7 @@ impl Reason {
             Self::ClaimInUse => Code::ClaimInUse,
             Self::VolumeLimit => Code::VolumeLimit,
             Self::VolumeNodeAffinity => Code::VolumeNodeAffinity,
+            Self::NoVolume => Code::NoVolume,
             Self::VolumeZone => Code::VolumeZone,
             Self::DeclaredFeature { .. } => Code::NodeFeatures,
             Self::PodAffinity { .. } => Code::PodAffinity,
@@ -273,7 +283,6 @@ const fn of_claim(why: &WhyUnusable) -> Code {
         WhyUnusable::Lost { .. } => Code::ClaimLost,
         WhyUnusable::NotBound { .. } => Code::ClaimNotBound,
         WhyUnusable::ClassNotFound { .. } => Code::StorageClassNotFound,
-        WhyUnusable::WaitsForPod { .. } => Code::UnsupportedField,
         WhyUnusable::VolumeNotFound { .. } => Code::VolumeNotFound,
     }
 }
@@ -329,6 +338,7 @@ mod tests {
             "HostPorts",
             "InsufficientResources",
             "NoNodes",
+            "NoVolume",
             "NodeAffinity",
             "NodeFeatures",
             "NodeGroup",

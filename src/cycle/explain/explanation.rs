@@ -205,6 +205,7 @@ impl Explanation {
                 self.details = vec![why.clone()];
                 self.failures = Some(*failures);
             }
+            Refusal::Volumes { claims: _, first } => self.details = vec![first.to_string()],
             Refusal::Unanswered { binds, why } => {
                 self.pods = Some(*binds);
                 self.details = vec![(*why).to_owned()];

@@ -57,10 +57,17 @@ impl fmt::Display for Refusal {
                 f.write_str(match step {
                     Step::Bind => "a binding failed",
                     Step::Preemption => "the preemption was given up",
+                    Step::Volumes => "the nodes were given back without volumes",
                 })?;
                 write!(f, ": {why}")?;
                 lack.iter().try_for_each(|lack| write!(f, "; {lack}"))?;
                 write!(f, " ({failures} in a row); it is retried after a back-off")
+            }
+            Self::Volumes { claims, first } => {
+                write!(
+                    f,
+                    "waiting for {claims} persistentvolumeclaim(s) to be bound, the first is \"{first}\"; the places of their pods stay reserved"
+                )
             }
             Self::Unanswered { binds, why } => {
                 write!(f, "the API server has not answered the bindings of {binds} members ({why}); their places stay reserved")

@@ -25,6 +25,7 @@ impl fmt::Display for Reason {
             }
             Self::VolumeLimit => "node(s) exceed max volume count",
             Self::VolumeNodeAffinity => "node(s) didn't match PersistentVolume's node affinity",
+            Self::NoVolume => "node(s) didn't find available persistent volumes to bind",
             Self::VolumeZone => "node(s) had no available volume zone",
             Self::HostPorts => "node(s) didn't have free ports for the requested pod ports",
             Self::TopologySpreadLabel { .. } => "node(s) didn't match pod topology spread constraints (missing required label)",
@@ -39,6 +40,36 @@ impl fmt::Display for Reason {
     }
 }
 
+impl Reason {
+    /// The constraint that refuses, in a few words, and its value: the taint, the topology key, the feature or the node group. None where the reason says it all.
+    #[must_use]
+    pub fn detail(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Taint(taint) => Some(("taint", self::taint(taint))),
+            Self::NodeGroup { group } => Some(("node group", group.clone())),
+            Self::TopologySpreadLabel { topology_key } | Self::TopologySpread { topology_key } => {
+                Some(("topology spread", topology_key.clone()))
+            }
+            Self::PodAffinity { topology_key } => Some(("pod affinity", topology_key.clone())),
+            Self::PodAntiAffinity { topology_key } => Some(("pod anti-affinity", topology_key.clone())),
+            Self::ExistingAntiAffinity { topology_key } => Some(("anti-affinity of existing pods", topology_key.clone())),
+            Self::DeclaredFeature { feature } => Some(("feature", (*feature).to_owned())),
+            Self::Unschedulable
+            | Self::NodeSelector
+            | Self::NodeAffinity
+            | Self::NotNamed
+            | Self::NamesConflict
+            | Self::HostPorts
+            | Self::ClaimInUse
+            | Self::VolumeLimit
+            | Self::VolumeNodeAffinity
+            | Self::NoVolume
+            | Self::VolumeZone
+            | Self::Lacks(_) => None,
+        }
+    }
+}
+
 /// What kube-scheduler says of the pod and not of nodes, so without a number of nodes.
 const CONFLICT: &str = "pod affinity terms conflict";
 
@@ -48,7 +79,7 @@ fn is_pods(name: &ResourceName) -> bool {
 }
 
 /// A taint as kubectl writes it: `key=value:effect`.
-pub(super) fn taint(taint: &Taint) -> String {
+fn taint(taint: &Taint) -> String {
     let value = taint.value.as_deref().filter(|value| !value.is_empty());
     format!("{}{}{}:{}", taint.key, if value.is_some() { "=" } else { "" }, value.unwrap_or_default(), taint.effect)
 }

@@ -87,6 +87,7 @@ fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &N
         | Reason::ClaimInUse
         | Reason::VolumeLimit
         | Reason::VolumeNodeAffinity
+        | Reason::NoVolume
         | Reason::VolumeZone
         | Reason::DeclaredFeature { .. }
         | Reason::Lacks(_)

@@ -10,8 +10,9 @@
 //! | accounting: nodes, queues, reservations | [`place`](Trial::place), [`release_reservation`](Trial::release_reservation) | the accounting's own trial |
 //! | the log of changed nodes | `place` | the node is logged once more, because it changed back |
 //! | the pods on each node, for affinity and spread | `place` | the pod is taken from its node |
+//! | the reservations for claims without a volume | `place` | the pod's part of them is let go |
 //!
-//! **To add a kind of state** (topology counts, host ports, volumes):
+//! **To add a kind of state**:
 //!
 //! 1. Add a field to [`Trial`] that borrows it.
 //! 2. In `place`, change it, and push to the undo log a new variant of `Undo` that says what it was before. Add the arm in `undo`.
@@ -26,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::accounting::{self, Accounting, Placement};
+use crate::api::volumes::ClaimKey;
 use crate::api::{PodFacts, Uid};
 use crate::cycle::placement::Strategy;
 
@@ -56,6 +58,8 @@ enum Undo {
     Node(NodeId),
     /// The pod is on no node any more.
     Placed(Uid),
+    /// Nothing is reserved for the claims of the pod any more.
+    Reserved(Vec<ClaimKey>),
 }
 
 /// A point in a trial to go back to.
@@ -109,6 +113,12 @@ impl<'w> Trial<'w> {
         self.log.push(Undo::Accounting(before));
         self.nodes.touch(node);
         self.log.push(Undo::Node(node));
+        if let Some((volumes, facts)) =
+            pod.constraints.volumes.as_ref().filter(|volumes| !volumes.unbound.is_empty()).zip(self.nodes.get(node))
+        {
+            let reserved = self.placed.volumes_mut().reserve(&volumes.unbound, facts);
+            self.log.push(Undo::Reserved(reserved));
+        }
         self.placed.put(&pod.uid, Place { node: Arc::clone(&name), is_nominated: false });
         self.log.push(Undo::Placed(pod.uid.clone()));
         Ok(name)
@@ -172,6 +182,7 @@ impl<'w> Trial<'w> {
             Undo::Accounting(before) => self.accounting.rollback_to(before),
             Undo::Node(node) => self.nodes.touch(node),
             Undo::Placed(uid) => _ = self.placed.take(&uid),
+            Undo::Reserved(claims) => claims.iter().for_each(|claim| _ = self.placed.volumes_mut().undo_reserve(claim)),
         }
     }
 

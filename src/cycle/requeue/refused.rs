@@ -61,6 +61,7 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
         | Refusal::Kept { .. }
         | Refusal::Nominated { .. }
         | Refusal::Backoff { .. }
+        | Refusal::Volumes { .. }
         | Refusal::Unanswered { .. } => Blocker::Itself,
     }
 }

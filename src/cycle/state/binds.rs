@@ -15,33 +15,48 @@ use crate::cycle::requeue::Timer;
 use super::SchedulingState;
 
 impl SchedulingState {
-    /// Assumes the placements of the PodGroup and returns the binds.
+    /// Assumes the placements of the PodGroup and returns the binds. Where a claim of one of the pods has no volume, all of them are held, and a later cycle
+    /// returns the binds.
     pub(in crate::cycle) fn assume_all(&mut self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
         let mut left = self.cache.groups.get(key).map(|group| group.total_demand.clone()).unwrap_or_default();
-        let mut binds = Vec::with_capacity(placements.len());
-        // All members are of one queue.
-        let path: Option<Arc<str>> = placements.first().map(|first| Arc::from(self.cache.written_path(&first.queue)));
+        let claims = self.claims_without_volume(placements);
+        let mut assumed = Vec::with_capacity(placements.len());
         for placement in placements {
-            let Some(facts) = self.cache.assume(placement) else { continue };
-            left.sub(&placement.resources);
-            binds.push(Bind {
-                uid: placement.uid.clone(),
-                resource_version: facts.resource_version,
-                namespace: Arc::clone(&facts.namespace),
-                name: Arc::clone(&facts.name),
-                node: Arc::clone(&placement.node),
-                queue: Arc::clone(&placement.queue),
-                path: path.clone().unwrap_or_default(),
-                group: key.clone(),
-                minimum,
-            });
+            if self.cache.assume(placement, !claims.is_empty()).is_some() {
+                left.sub(&placement.resources);
+                assumed.push(placement.clone());
+            }
+        }
+        if !claims.is_empty() {
+            self.volume_bindings.hold(&self.cache, key, &assumed, minimum, &claims);
         }
         // Its queue may be over its share now, and its gang may not need another member any more (R2, R6).
         self.requeue.preemptions.changed();
         // The demand became a charge, so the sum of both is what it was, and so are the shares.
         self.keeping_shares(|state| state.group_changed(key));
         self.cache.sharing.outdated |= self.cache.groups.get(key).is_some_and(|group| left != group.total_demand);
-        binds
+        if claims.is_empty() { self.binds_of(key, &assumed, minimum) } else { Vec::new() }
+    }
+
+    /// Returns the binds of these assumed placements.
+    pub(super) fn binds_of(&self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
+        // All members are of one queue.
+        let path: Arc<str> = placements.first().map(|first| Arc::from(self.cache.written_path(&first.queue))).unwrap_or_default();
+        let bind = |placement: &Placement| {
+            let facts = &self.cache.pods.get(&placement.uid)?.facts;
+            Some(Bind {
+                uid: placement.uid.clone(),
+                resource_version: facts.resource_version,
+                namespace: Arc::clone(&facts.namespace),
+                name: Arc::clone(&facts.name),
+                node: Arc::clone(&placement.node),
+                queue: Arc::clone(&placement.queue),
+                path: Arc::clone(&path),
+                group: key.clone(),
+                minimum,
+            })
+        };
+        placements.iter().filter_map(bind).collect()
     }
 
     /// Makes a change, and restores the shares of this cycle after it.
@@ -67,6 +82,11 @@ impl SchedulingState {
     /// Records that the API server refused the bind. The pod waits again, and its PodGroup backs off. `now` and `wait` are of the
     /// monotonic clock; `why` is of a bounded set.
     pub fn refuse_bind(&mut self, uid: &Uid, why: &str, now: Duration, wait: impl Fn(u32) -> Duration) {
+        self.take_back(uid, (Step::Bind, why), now, wait);
+    }
+
+    /// Takes the node of an assumed pod back after this step. The pod waits again, and its PodGroup backs off.
+    pub(super) fn take_back(&mut self, uid: &Uid, step: (Step, &str), now: Duration, wait: impl Fn(u32) -> Duration) {
         let forgotten = self.cache.forget(uid);
         self.follow();
         let Some((facts, assumed)) = forgotten else { return };
@@ -78,7 +98,7 @@ impl SchedulingState {
         if let Some(group) = self.cache.groups.get_mut(key) {
             group.retry.since.get_or_insert(now);
         }
-        self.back_off(key, (Step::Bind, why), now, assumed.map(|assumed| assumed.node), wait);
+        self.back_off(key, step, now, assumed.map(|assumed| assumed.node), wait);
     }
 
     /// Records that the cluster went back: the binds that were confirmed so far may be lost.

@@ -9,6 +9,7 @@
 //! complete again. A cycle's own decisions are followed up in `binds` and `nominate`.
 
 mod binds;
+mod hold;
 mod keep;
 mod nominate;
 mod standby;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
-use crate::resources::Resources;
 
 use super::admission::reservation;
 use super::cache::{Cache, Change, Dirty, Group, Phase, Wake, gang};
@@ -27,6 +27,7 @@ use super::eviction_backoff::EvictionBackoff;
 use super::explain::Refusal;
 use super::nominations::{self, Nominations};
 use super::requeue::{Backlog, Preemptable, Requeue};
+use super::volume_binding::VolumeBindings;
 
 /// The state that a cycle decides on and changes.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct SchedulingState {
     pub(in crate::cycle) nominations: Nominations,
     /// The pods with a refused eviction.
     pub(in crate::cycle) eviction_backoff: EvictionBackoff,
+    /// The placed pods that wait for volumes.
+    pub(in crate::cycle) volume_bindings: VolumeBindings,
 }
 
 impl SchedulingState {
@@ -50,6 +53,7 @@ impl SchedulingState {
             requeue: Requeue::default(),
             nominations: Nominations::default(),
             eviction_backoff: EvictionBackoff::default(),
+            volume_bindings: VolumeBindings::default(),
         }
     }
 
@@ -63,38 +67,6 @@ impl SchedulingState {
     #[must_use]
     pub const fn backlog(&self) -> &Backlog {
         self.requeue.backlog()
-    }
-
-    /// Returns why the PodGroup waits while it is nominated; none where it is not.
-    #[must_use]
-    pub fn nominated(&self, key: &GroupKey) -> Option<&Arc<Refusal>> {
-        self.nominations.nominated(key)
-    }
-
-    /// The resources on a node that are nominated, for gangs or by other schedulers. They are charged, but no pod uses them.
-    #[must_use]
-    pub fn nominated_on(&self, node: &str) -> Option<Resources> {
-        let (ours, others) = (self.nominations.nodes.get(node), self.cache.nominated_by_others.on(node));
-        ours.into_iter().chain(others).cloned().reduce(|mut all, some| {
-            all.add(&some);
-            all
-        })
-    }
-
-    /// The nominated resources of a queue: in it and all below it, and in itself.
-    #[must_use]
-    pub fn nominated_in(&self, queue: &str) -> (Resources, Resources) {
-        self.nominations.in_queue(&self.cache, queue)
-    }
-
-    /// Takes the numbers of the nominations that were withdrawn since the last call: no further pod is to be evicted for them.
-    pub fn take_withdrawn(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.nominations.withdrawn)
-    }
-
-    /// Lets the next cycle read from the pods what an earlier leader has nominated. Call it when a takeover is complete.
-    pub const fn read_nominations(&mut self) {
-        self.nominations.to_be_read = true;
     }
 
     /// Takes the objects with a status that may have changed since the last call.
@@ -144,6 +116,7 @@ impl SchedulingState {
         {
             self.withdraw_nomination(&key, "pod_changed");
         }
+        self.volume_bindings.pod_changed(&facts.uid);
         self.cache.apply_pod(facts);
         self.follow();
     }
@@ -159,6 +132,7 @@ impl SchedulingState {
         if let Some(key) = nominated.map(|member| member.facts.group.clone()) {
             self.withdraw_nomination(&key, "pod_gone");
         }
+        self.volume_bindings.pod_changed(uid);
         self.cache.delete_pod(uid);
         self.follow();
     }
@@ -168,6 +142,7 @@ impl SchedulingState {
         if self.nominated(&facts.key).is_some() && nominations::is_broken_by_group(&self.cache, &facts) {
             self.withdraw_nomination(&facts.key, "group_changed");
         }
+        self.volume_bindings.group_changed(&facts.key);
         self.cache.apply_group(facts);
         self.follow();
     }
@@ -175,6 +150,7 @@ impl SchedulingState {
     /// Removes a PodGroup. Its members stay charged where they are.
     pub fn delete_group(&mut self, key: &GroupKey) {
         self.withdraw_nomination(key, "group_gone");
+        self.volume_bindings.group_changed(key);
         self.cache.delete_group(key);
         self.follow();
     }
@@ -232,7 +208,7 @@ impl SchedulingState {
     }
 
     fn pass_on(&mut self, change: Change, groups: &mut BTreeSet<GroupKey>) {
-        let Self { cache, requeue, nominations, eviction_backoff } = self;
+        let Self { cache, requeue, nominations, eviction_backoff, volume_bindings } = self;
         match change {
             Change::Wake(wake) => {
                 if let Wake::Node(node) = &wake {
@@ -268,13 +244,17 @@ impl SchedulingState {
             }
             Change::NodeObject(name) => {
                 nominations.node_changed(&name);
+                volume_bindings.surroundings_changed();
                 requeue.preemptions.nodes_changed();
                 // Which PodGroup is the first that could ever fit depends on the nodes (A6).
                 cache.fifo_queues().for_each(|queue| requeue.first_left(Arc::clone(queue)));
             }
             Change::MinimumsServed => requeue.minimums_served(),
             Change::MinimumsReserved => requeue.minimums_reserved(),
-            Change::Queues => nominations.queues_changed(),
+            Change::Queues => {
+                nominations.queues_changed();
+                volume_bindings.surroundings_changed();
+            }
         }
     }
 
@@ -378,10 +358,8 @@ impl SchedulingState {
         if self.requeue.has_work() || self.nominations.has_work() || self.cache.has_crowded_to_try() {
             return Some(Duration::ZERO);
         }
-        [self.requeue.next_timer(), self.nominations.next_deadline(), self.requeue.preemptions.next(), self.eviction_backoff.next()]
-            .into_iter()
-            .flatten()
-            .min()
+        let timers = [self.requeue.next_timer(), self.nominations.next_deadline(), self.volume_bindings.next()];
+        timers.into_iter().chain([self.requeue.preemptions.next(), self.eviction_backoff.next()]).flatten().min()
     }
 
     /// Returns the PodGroups that a cycle tries now.

@@ -11,10 +11,43 @@ use crate::cycle::cache::{Assumed, Change, gang};
 use crate::cycle::explain::{Lack, Refusal, Step};
 use crate::cycle::nominations::{BACKOFF, Nomination, Outlook, after_refusal, outlook, settle};
 use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
+use crate::resources::Resources;
 
 use super::SchedulingState;
 
 impl SchedulingState {
+    /// Returns why the PodGroup waits while it is nominated; none where it is not.
+    #[must_use]
+    pub fn nominated(&self, key: &GroupKey) -> Option<&Arc<Refusal>> {
+        self.nominations.nominated(key)
+    }
+
+    /// The resources on a node that are nominated, for gangs or by other schedulers. They are charged, but no pod uses them.
+    #[must_use]
+    pub fn nominated_on(&self, node: &str) -> Option<Resources> {
+        let (ours, others) = (self.nominations.nodes.get(node), self.cache.nominated_by_others.on(node));
+        ours.into_iter().chain(others).cloned().reduce(|mut all, some| {
+            all.add(&some);
+            all
+        })
+    }
+
+    /// The nominated resources of a queue: in it and all below it, and in itself.
+    #[must_use]
+    pub fn nominated_in(&self, queue: &str) -> (Resources, Resources) {
+        self.nominations.in_queue(&self.cache, queue)
+    }
+
+    /// Takes the numbers of the nominations that were withdrawn since the last call: no further pod is to be evicted for them.
+    pub fn take_withdrawn(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.nominations.withdrawn)
+    }
+
+    /// Lets the next cycle read from the pods what an earlier leader has nominated. Call it when a takeover is complete.
+    pub const fn read_nominations(&mut self) {
+        self.nominations.to_be_read = true;
+    }
+
     /// Nominates these placements for waiting members of the PodGroup, all together, until these pods are gone or it is `until`. `victims`
     /// are the pods to evict and the terminating pods that the nomination counts on. Returns the eviction. Returns none and changes
     /// nothing where a member does not wait or the PodGroup has a nomination already.

@@ -15,6 +15,7 @@ use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::testing::{PEACEFUL, group, node, nominated_node, pod, queue, running, taken_over};
 use crate::cycle::tests::empty_state;
+use crate::resources::Resources;
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -15,12 +15,14 @@ impl SchedulingState {
 
     /// Adds or updates a claim.
     pub fn apply_claim(&mut self, facts: ClaimFacts) {
+        self.volume_bindings.claim_changed(&facts.key);
         let pods = self.cache.set_claim(&facts.key.clone(), Some(facts));
         self.read_again(pods);
     }
 
     /// Removes a claim.
     pub fn delete_claim(&mut self, key: &ClaimKey) {
+        self.volume_bindings.claim_changed(key);
         let pods = self.cache.set_claim(key, None);
         self.read_again(pods);
     }

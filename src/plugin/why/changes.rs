@@ -109,7 +109,9 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
         | Code::ClaimNotBound
         | Code::ClaimNotFound
         | Code::ClaimNotOwned
+        | Code::NoVolume
         | Code::StorageClassNotFound
+        | Code::VolumeBackoff
         | Code::VolumeLimit
         | Code::VolumeNodeAffinity
         | Code::VolumeNotFound
@@ -123,7 +125,8 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
         | Code::PreemptionBackoff
         | Code::QueueQuotaExceeded
         | Code::RoomReserved
-        | Code::WaitingForPreemption => false,
+        | Code::WaitingForPreemption
+        | Code::WaitingForVolumes => false,
     }
 }
 
@@ -220,6 +223,10 @@ fn of_reason(reason: &Reason, count: Count, known: &Known<'_>) -> String {
             nodes_of(count)
         ),
         Reason::VolumeNodeAffinity => format!("the volumes of the pods must be such that {} can mount them", nodes_of(count)),
+        Reason::NoVolume => format!(
+            "a volume for the claims of the pods must be free on one of {}, or their StorageClass make volumes there",
+            nodes_of(count)
+        ),
         Reason::VolumeZone => {
             format!("{} must be in the zones of the volumes (labels topology.kubernetes.io/zone and region)", nodes_of(count))
         }

@@ -22,7 +22,13 @@ use crate::resources::{ResourceName, quantity};
 use super::domains::{ByDomain, domains};
 
 /// A policy for a single cycle, without preemption and timeouts.
-const POLICY: Policy = Policy { placement: Strategy::Spread, evictions: false, admission_timeout: Duration::ZERO, release: Duration::ZERO };
+const POLICY: Policy = Policy {
+    placement: Strategy::Spread,
+    evictions: false,
+    admission_timeout: Duration::ZERO,
+    release: Duration::ZERO,
+    volume_timeout: Duration::ZERO,
+};
 
 /// The verdict of the nodes.
 #[derive(Clone, Debug, PartialEq)]

@@ -172,6 +172,13 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         ("ClaimNotFound", Case::of_claim(WhyUnusable::NotFound), "persistentvolumeclaim \"data\" not found"),
         ("ClaimNotOwned", Case::of_claim(WhyUnusable::NotOwned), "must be deleted"),
         ("StorageClassNotFound", Case::of_claim(WhyUnusable::ClassNotFound { class: "c".into() }), "the StorageClass must be made"),
+        ("NoVolume", Case::of_volumes(Reason::NoVolume), "must be free on"),
+        (
+            "VolumeBackoff",
+            Case::said(Refusal::Backoff { step: Step::Volumes, why: "not in time".into(), failures: 1, lack: None }),
+            "stays tied to it",
+        ),
+        ("WaitingForVolumes", Case::said(Refusal::Volumes { claims: 2, first: "data".into() }), "are bound when all their claims are"),
         ("VolumeLimit", Case::of_volumes(Reason::VolumeLimit), "a volume of the same driver"),
         ("VolumeNodeAffinity", Case::of_volumes(Reason::VolumeNodeAffinity), "can mount the volumes"),
         ("VolumeNotFound", Case::of_claim(WhyUnusable::VolumeNotFound { volume: "v".into() }), "the volume of the claim must exist"),

@@ -86,7 +86,13 @@ async fn outcome(server: &Arc<Mutex<Server>>) -> (&'static str, u64) {
             Report::Bound(_) => break "bound",
             Report::NotBound(_, reason) => break reason,
             Report::SendAgain(_, reply) => reply.send(!server.lock().unwrap().holds_no_more).unwrap(),
-            report @ (Report::Unanswered(..) | Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => {
+            report @ (Report::Unanswered(..)
+            | Report::Evicted(_)
+            | Report::NotEvicted(..)
+            | Report::Fenced(_)
+            | Report::Tied(_)
+            | Report::NotTied(..)
+            | Report::Written(..)) => {
                 panic!("{report:?}")
             }
         }

@@ -107,7 +107,13 @@ async fn next_while(dispatcher: &mut Dispatcher, holds: impl Fn(&Bind) -> bool) 
         Report::Bound(uid) => (uid, "bound"),
         Report::NotBound(uid, reason) => (uid, reason),
         Report::Unanswered(uid, _) => (uid, "unanswered"),
-        report @ (Report::SendAgain(..) | Report::Evicted(_) | Report::NotEvicted(..) | Report::Fenced(_) | Report::Written(..)) => {
+        report @ (Report::SendAgain(..)
+        | Report::Evicted(_)
+        | Report::NotEvicted(..)
+        | Report::Fenced(_)
+        | Report::Tied(_)
+        | Report::NotTied(..)
+        | Report::Written(..)) => {
             panic!("{report:?}")
         }
     }

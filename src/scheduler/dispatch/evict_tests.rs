@@ -128,6 +128,8 @@ async fn take(dispatcher: &mut Dispatcher, names: &[&str]) -> (Option<&'static s
         | Report::Unanswered(..)
         | Report::SendAgain(..)
         | Report::Fenced(_)
+        | Report::Tied(_)
+        | Report::NotTied(..)
         | Report::Written(..)) => {
             panic!("{report:?}")
         }

@@ -28,7 +28,9 @@ impl Destination {
     async fn write(&self, command: Command) -> Result<String, CallError> {
         let params = patched();
         match command {
-            Command::Bind(_) | Command::Evict { .. } | Command::StopEvictions { .. } | Command::Fence { .. } => Ok(String::new()),
+            Command::Bind(_) | Command::Volume(_) | Command::Evict { .. } | Command::StopEvictions { .. } | Command::Fence { .. } => {
+                Ok(String::new())
+            }
             Command::Group { key, uid, status, event, now } => {
                 let groups = Api::<PodGroup>::namespaced(self.client.clone(), &key.namespace);
                 let body = Patch::Merge(command::group_patch(&uid, &status));

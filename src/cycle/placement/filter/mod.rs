@@ -8,7 +8,7 @@
 //! [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
 //!
 //! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler (what its PreFilter refuses comes first). Only the first refusal is counted.
-//! What reaches further than one node (affinity, anti-affinity, spread, claims for one pod), and what other pods use of attach limits, is worked out before, into the [`Verdict`] of the [`Query`].
+//! What reaches further than one node (affinity, anti-affinity, spread, claims for one pod), and what other pods use of attach limits and free volumes, is worked out before, into the [`Verdict`] of the [`Query`].
 //!
 //! Most predicates cannot refuse most nodes: a node without taints refuses no pod for its taints. Each predicate says so itself
 //! ([`Predicate::concerns_node`], [`Predicate::concerns_pod`]), and the node table asks only those that could refuse ([`Concerns`]).
@@ -26,6 +26,7 @@ mod unschedulable;
 mod volume_affinity;
 mod volume_limits;
 mod volume_restrictions;
+mod volume_supply;
 mod volume_zone;
 
 use std::collections::BTreeSet;
@@ -38,6 +39,7 @@ use crate::resources::{Amount, Resources};
 
 pub(super) use node_affinity::preference;
 pub(super) use taints::avoided;
+pub(super) use volume_affinity::can_mount;
 
 use super::class::Class;
 use super::images::ImagePoints;
@@ -128,7 +130,7 @@ trait Predicate: Sync {
 }
 
 /// All predicates, in the order in which they are evaluated.
-const PREDICATES: [&dyn Predicate; 14] = [
+const PREDICATES: [&dyn Predicate; 15] = [
     &named_nodes::NamedNodes,
     &unschedulable::Unschedulable,
     &taints::Taints,
@@ -140,6 +142,7 @@ const PREDICATES: [&dyn Predicate; 14] = [
     &volume_restrictions::VolumeRestrictions,
     &volume_limits::VolumeLimits,
     &volume_affinity::VolumeAffinity,
+    &volume_supply::VolumeSupply,
     &volume_zone::VolumeZone,
     &other_pods::OtherPods,
     &declared_features::DeclaredFeatures,

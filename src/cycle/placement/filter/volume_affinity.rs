@@ -23,7 +23,8 @@ impl Predicate for VolumeAffinity {
     }
 }
 
-fn can_mount(affinity: &Affinity, node: &NodeFacts) -> bool {
+/// Returns whether the node can mount a volume with this affinity.
+pub(in crate::cycle::placement) fn can_mount(affinity: &Affinity, node: &NodeFacts) -> bool {
     let has_migrated = |plugin: &str| node.csi.as_ref().is_some_and(|csi| csi.migrated.contains(plugin));
     let terms = match &affinity.migrated {
         Some((plugin, terms)) if has_migrated(plugin) => terms,

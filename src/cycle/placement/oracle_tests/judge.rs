@@ -182,7 +182,7 @@ fn plugin(reason: &Reason) -> &'static str {
         Reason::DeclaredFeature { .. } => "NodeDeclaredFeatures",
         Reason::ClaimInUse => "VolumeRestrictions",
         Reason::VolumeLimit => "NodeVolumeLimits",
-        Reason::VolumeNodeAffinity => "VolumeBinding",
+        Reason::VolumeNodeAffinity | Reason::NoVolume => "VolumeBinding",
         Reason::VolumeZone => "VolumeZone",
         Reason::NodeGroup { .. } => panic!("no node has a group"),
     }

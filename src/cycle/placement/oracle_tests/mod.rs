@@ -13,6 +13,7 @@ mod pods;
 mod scores;
 mod sequence;
 mod terms;
+mod unbound_claims;
 mod volumes;
 
 use std::cell::RefCell;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use crate::cycle::explain::Reason;
 use crate::cycle::placement::nodes::{NodeId, Nodes};
 
+use crate::cycle::placement::volumes::supply::Missing;
+
 use super::class_terms::{Affinity, ClassTerms};
 use super::domains::{Domains, KeyDomains};
 use super::on_nodes::Count;
@@ -27,6 +29,8 @@ pub struct Verdict {
     claim_in_use: bool,
     /// By the index of the node: whether it would have more volumes of a driver than it takes. Empty where the class has no volume with a limit.
     volumes_exceed: Vec<bool>,
+    /// By the index of the node: why it has no volume for a claim of the class; none where it has one for each. Empty where all claims have volumes.
+    missing: Vec<Option<Missing>>,
 }
 
 /// The nodes that count for each spread constraint of a class, by the index of the node; none where all nodes count.
@@ -77,6 +81,7 @@ impl Verdict {
             ports_taken: vec![true; node.index().saturating_add(1)],
             claim_in_use: true,
             volumes_exceed: vec![true; node.index().saturating_add(1)],
+            missing: vec![Some(Missing::Volume); node.index().saturating_add(1)],
             ..Self::default()
         };
         let number = verdict.reason(reason);
@@ -111,7 +116,11 @@ impl Verdict {
     /// Returns whether no node refuses.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.reasons.is_empty() && self.ports_taken.is_empty() && !self.claim_in_use && self.volumes_exceed.is_empty()
+        self.reasons.is_empty()
+            && self.ports_taken.is_empty()
+            && !self.claim_in_use
+            && self.volumes_exceed.is_empty()
+            && self.missing.is_empty()
     }
 
     /// Returns whether a pod on the node has a host port that the pod asks for.
@@ -141,7 +150,19 @@ impl Verdict {
     /// Returns whether the node refuses for the sake of the claims and volumes of other pods.
     #[must_use]
     pub fn refuses_volumes(&self, node: NodeId) -> bool {
-        self.claim_in_use || self.exceeds_volume_limit(node)
+        self.claim_in_use || self.exceeds_volume_limit(node) || self.lacks_volume(node).is_some()
+    }
+
+    /// Returns whether claims of the class have no volume, so that a node may have none for them.
+    #[must_use]
+    pub const fn may_lack_volumes(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// Returns why the node has no volume for a claim of the class; none where it has one for each.
+    #[must_use]
+    pub fn lacks_volume(&self, node: NodeId) -> Option<Missing> {
+        self.missing.get(node.index()).copied().flatten()
     }
 
     /// Returns whether the node refuses.
@@ -154,6 +175,15 @@ impl Verdict {
         let Some(volumes) = &terms.volumes else { return };
         let known = facts.placed.volumes();
         self.claim_in_use = volumes.for_one_pod.iter().any(|claim| known.is_used(claim));
+        if !volumes.unbound.is_empty() {
+            let supply = known.supply(&volumes.unbound);
+            self.missing = vec![None; self.of.len()];
+            for (id, node) in facts.nodes.ids().filter_map(|id| Some((id, facts.nodes.get(id)?))) {
+                if let Some(slot) = self.missing.get_mut(id.index()) {
+                    *slot = supply.on(node).err();
+                }
+            }
+        }
         if volumes.limited.is_empty() {
             return;
         }

@@ -3,14 +3,19 @@
 //! ```text
 //!  claims, volumes, classes ──▶ resolve: what the claims of one pod require (PodVolumes), or which of them cannot be used
 //!  pods on nodes, attachments ─▶ in_use: which claims pods use, and which volumes each node counts ──▶ verdict: claim in use, limit reached
+//!  free volumes, reservations ─▶ supply: where claims without a volume would get one ────────────────▶ verdict: no volume there
 //! ```
 //!
-//! The rules are those of kube-scheduler 1.36 (`plugins/volumebinding`, `volumezone`, `volumerestrictions`, `nodevolumelimits`) for claims that are bound.
+//! The rules are those of kube-scheduler 1.36 (`plugins/volumebinding`, `volumezone`, `volumerestrictions`, `nodevolumelimits`).
 //! Every change of a fact says which pods and which nodes it may matter to ([`Affected`]). The claims that a pod uses on its node are part of
-//! [`PlacedPods`](super::topology::placed::PlacedPods), so that a trial changes and undoes them with the pod.
+//! [`PlacedPods`](super::topology::placed::PlacedPods), so that a trial changes and undoes them with the pod. What a placement reserves for claims without a volume is
+//! in the undo log of the trial.
 
+mod free;
 mod in_use;
+pub mod reserved;
 mod resolve;
+pub mod supply;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,13 +24,17 @@ use crate::api::Uid;
 use crate::api::pod_terms::PodTerms;
 use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, StorageClassFacts, VolumeFacts, VolumeId};
 
+use free::FreeVolumes;
 use in_use::InUse;
+use reserved::Reserved;
 
 /// What a change of a fact may matter to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     /// The pods with claims that may mean something else now.
     pub pods: BTreeSet<Uid>,
+    /// The pods with claims that mean the same and may get a volume now.
+    pub supplied: BTreeSet<Uid>,
     /// The nodes that count other volumes than before, and may take pods that they refused.
     pub nodes: BTreeSet<Arc<str>>,
 }
@@ -43,8 +52,12 @@ pub struct Volumes {
     attachments_of_volume: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// By claim: the known pods that name it.
     pods_of_claim: BTreeMap<ClaimKey, BTreeSet<Uid>>,
+    /// By class: the claims that have no volume.
+    unbound: BTreeMap<Arc<str>, BTreeSet<ClaimKey>>,
     /// By driver: on how many nodes it has a limit.
     limited: BTreeMap<Arc<str>, usize>,
+    free: FreeVolumes,
+    reserved: Reserved,
     in_use: InUse,
     /// Whether the storage objects are not known, so that claims require nothing.
     ignored: bool,
@@ -81,19 +94,26 @@ impl Volumes {
         if self.claims.get(key) == facts.as_ref() {
             return Affected::default();
         }
-        if let Some(volume) = self.claims.get(key).and_then(|claim| claim.volume.clone()) {
-            leave(&mut self.claims_of_volume, &volume, key);
+        let before = self.claims.remove(key);
+        if let Some(before) = &before {
+            before.volume.iter().for_each(|volume| leave(&mut self.claims_of_volume, volume, key));
+            before.class.iter().for_each(|class| leave(&mut self.unbound, class, key));
         }
-        match facts {
-            Some(facts) => {
-                if let Some(volume) = &facts.volume {
-                    self.claims_of_volume.entry(Arc::clone(volume)).or_default().insert(key.clone());
-                }
-                self.claims.insert(key.clone(), facts);
+        if let Some(facts) = &facts {
+            if let Some(volume) = &facts.volume {
+                self.claims_of_volume.entry(Arc::clone(volume)).or_default().insert(key.clone());
+            } else if let Some(class) = &facts.class {
+                self.unbound.entry(Arc::clone(class)).or_default().insert(key.clone());
             }
-            None => _ = self.claims.remove(key),
         }
-        self.claims_changed([key.clone()].into())
+        let request = |facts: &Option<ClaimFacts>| facts.as_ref().and_then(|facts| facts.request.clone());
+        let asks_otherwise = request(&before).zip(request(&facts)).is_some_and(|(before, now)| !before.asks_the_same(&now));
+        facts.into_iter().for_each(|facts| _ = self.claims.insert(key.clone(), facts));
+        let mut affected = self.claims_changed([key.clone()].into());
+        if asks_otherwise {
+            affected.supplied.extend(affected.pods.iter().cloned());
+        }
+        affected
     }
 
     /// Records a volume; none where it is gone.
@@ -104,13 +124,20 @@ impl Volumes {
         let attachments: Vec<AttachmentFacts> =
             self.attachments_of_volume.get(name).into_iter().flatten().filter_map(|at| self.attachments.get(at)).cloned().collect();
         let mut nodes: BTreeSet<Arc<str>> = attachments.iter().filter_map(|attachment| self.count_attachment(attachment, false)).collect();
-        match facts {
-            Some(facts) => _ = self.volumes.insert(Arc::clone(name), facts),
-            None => _ = self.volumes.remove(name),
+        let mut supplied = BTreeSet::new();
+        if let Some(before) = self.volumes.remove(name) {
+            self.free.remove(&before);
+            supplied.extend(self.served_by(&before));
+        }
+        if let Some(facts) = facts {
+            self.free.add(&facts);
+            supplied.extend(self.served_by(&facts));
+            self.volumes.insert(Arc::clone(name), facts);
         }
         nodes.extend(attachments.iter().filter_map(|attachment| self.count_attachment(attachment, true)));
         let mut affected = self.claims_changed(self.claims_of_volume.get(name).cloned().unwrap_or_default());
         affected.nodes.append(&mut nodes);
+        affected.supplied.append(&mut supplied);
         affected
     }
 
@@ -124,7 +151,9 @@ impl Volumes {
             None => _ = self.classes.remove(name),
         }
         let of_class = self.claims.values().filter(|claim| claim.class.as_ref() == Some(name)).map(|claim| claim.key.clone()).collect();
-        self.claims_changed(of_class)
+        let mut affected = self.claims_changed(of_class);
+        affected.supplied.extend(self.waiting_for(name));
+        affected
     }
 
     /// Records an attachment; none where it is gone.
@@ -167,7 +196,7 @@ impl Volumes {
             return Affected::default();
         }
         // That happens when the first or the last node of a driver comes or goes.
-        Affected { pods: self.pods_of_claim.values().flatten().cloned().collect(), nodes: BTreeSet::new() }
+        Affected { pods: self.pods_of_claim.values().flatten().cloned().collect(), ..Affected::default() }
     }
 
     /// Records a pod that names these claims.
@@ -190,6 +219,18 @@ impl Volumes {
             let id = self.id_of(&claim);
             self.in_use.count_pod(&claim, id.as_ref(), node, is_nominated, more);
         }
+    }
+
+    /// Returns the facts of the claim.
+    #[must_use]
+    pub fn claim(&self, key: &ClaimKey) -> Option<&ClaimFacts> {
+        self.claims.get(key)
+    }
+
+    /// Returns the facts of the volume.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<&VolumeFacts> {
+        self.volumes.get(name)
     }
 
     /// Returns the known pods that name a claim of these terms which one pod at a time may use.
@@ -240,7 +281,7 @@ impl Volumes {
 
     #[cfg(test)]
     pub(in crate::cycle::placement) fn has_no_pods(&self) -> bool {
-        self.pods_of_claim.is_empty() && self.in_use.is_empty()
+        self.pods_of_claim.is_empty() && self.in_use.is_empty() && self.reserved.is_empty()
     }
 }
 

@@ -13,7 +13,7 @@ impl Volumes {
     ///
     /// # Errors
     ///
-    /// The first claim that cannot be used now. A claim that is not bound comes after those that have another fault.
+    /// The first claim that cannot be used now. A claim that is not bound, and does not wait for a pod, comes after those that have another fault.
     pub fn resolve(&self, pod: &Uid, terms: &PodTerms) -> Result<Option<Arc<PodVolumes>>, UnusableClaim> {
         if terms.claims.is_empty() || self.ignored {
             return Ok(None);
@@ -22,13 +22,18 @@ impl Volumes {
         for claim in &terms.claims {
             claims.push((claim, self.usable(pod, terms, claim)?));
         }
+        let mut all = PodVolumes::default();
         for (claim, facts) in &claims {
             if !facts.is_bound {
-                return Err(unusable(claim, self.not_bound(facts)));
+                self.waits_for_pod(facts).map_err(|why| unusable(claim, why))?;
+                all.unbound.insert(facts.key.clone());
             }
         }
-        let mut all = PodVolumes::default();
         for (claim, facts) in claims {
+            if facts.is_for_one_pod {
+                all.for_one_pod.insert(facts.key.clone());
+            }
+            all.limited.extend(self.id_of(&facts.key).filter(|id| self.limited.contains_key(&id.driver)));
             let Some(name) = &facts.volume else { continue };
             let Some(volume) = self.volumes.get(name) else {
                 return Err(unusable(claim, WhyUnusable::VolumeNotFound { volume: Arc::clone(name) }));
@@ -40,10 +45,6 @@ impl Volumes {
             if !claim.is_ephemeral {
                 all.zones.extend(volume.zones.iter().cloned());
             }
-            if facts.is_for_one_pod {
-                all.for_one_pod.insert(facts.key.clone());
-            }
-            all.limited.extend(self.id_of(&facts.key).filter(|id| self.limited.contains_key(&id.driver)));
         }
         Ok((all != PodVolumes::default()).then(|| Arc::new(all)))
     }
@@ -67,14 +68,15 @@ impl Volumes {
         Ok(facts)
     }
 
-    /// Returns why the claim is not bound. One that names a volume and is not bound to it yet is not for the scheduler to bind.
-    fn not_bound(&self, facts: &ClaimFacts) -> WhyUnusable {
-        let Some(class) = &facts.class else { return WhyUnusable::NotBound { class: None } };
+    /// Returns whether the claim gets its volume with the node of a pod; else why it is not bound. One that names a volume and is not bound to it yet is not for the
+    /// scheduler to bind.
+    fn waits_for_pod(&self, facts: &ClaimFacts) -> Result<(), WhyUnusable> {
+        let Some(class) = &facts.class else { return Err(WhyUnusable::NotBound { class: None }) };
         match self.classes.get(class) {
-            _ if facts.volume.is_some() => WhyUnusable::NotBound { class: Some(Arc::clone(class)) },
-            None => WhyUnusable::ClassNotFound { class: Arc::clone(class) },
-            Some(known) if known.waits_for_pod => WhyUnusable::WaitsForPod { class: Arc::clone(class) },
-            Some(_) => WhyUnusable::NotBound { class: Some(Arc::clone(class)) },
+            _ if facts.volume.is_some() => Err(WhyUnusable::NotBound { class: Some(Arc::clone(class)) }),
+            None => Err(WhyUnusable::ClassNotFound { class: Arc::clone(class) }),
+            Some(known) if known.waits_for_pod => Ok(()),
+            Some(_) => Err(WhyUnusable::NotBound { class: Some(Arc::clone(class)) }),
         }
     }
 

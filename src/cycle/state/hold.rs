@@ -1,0 +1,86 @@
+//! Updates the state when placed pods are held for volumes, when their claims are bound, and when their nodes are given back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Placement;
+use crate::api::volumes::ClaimKey;
+use crate::api::{GroupKey, Uid};
+use crate::cycle::cache::Change;
+use crate::cycle::explain::{Refusal, Step};
+use crate::cycle::plan::{Bind, VolumeWrite};
+use crate::cycle::volume_binding::{BACKOFF, Progress, VolumeBinding};
+use crate::resources::Resources;
+
+use super::SchedulingState;
+
+impl SchedulingState {
+    /// Returns the claims of these pods that have no volume, by pod. Pods without such claims are left out.
+    pub(super) fn claims_without_volume(&self, placements: &[Placement]) -> Vec<(Uid, BTreeSet<ClaimKey>)> {
+        let claims = |placement: &Placement| {
+            let volumes = self.cache.pods.get(&placement.uid)?.facts.constraints.volumes.as_ref()?;
+            (!volumes.unbound.is_empty()).then(|| (placement.uid.clone(), volumes.unbound.clone()))
+        };
+        placements.iter().filter_map(claims).collect()
+    }
+
+    /// Binds the held pods whose claims are all bound, and gives the nodes of those back that cannot go on. Comes first in a cycle.
+    pub(in crate::cycle) fn take_supplied(&mut self, now: Duration, timeout: Duration) -> Vec<Bind> {
+        let mut binds = Vec::new();
+        while let Some(number) = self.volume_bindings.take_changed(now, timeout) {
+            match self.volume_bindings.progress(&self.cache, number, now) {
+                Progress::Waits => {}
+                Progress::Ready => binds.extend(self.end_hold(number)),
+                Progress::Broken(why) => self.give_back(number, &why, now),
+            }
+        }
+        binds
+    }
+
+    /// Takes the writes by which claims get volumes.
+    pub(in crate::cycle) fn take_volume_writes(&mut self) -> Vec<VolumeWrite> {
+        self.volume_bindings.take_writes()
+    }
+
+    /// Returns why the PodGroup waits while members of it are held for volumes; none where none is.
+    #[must_use]
+    pub(in crate::cycle) fn waits_for_volumes(&self, key: &GroupKey) -> Option<Arc<Refusal>> {
+        self.volume_bindings.refusal(&self.cache, key)
+    }
+
+    /// Returns what is charged for pods that are held for volumes, and so not bound yet: in the queue and all below it, and in itself.
+    #[must_use]
+    pub fn held_in(&self, queue: &str) -> (Resources, Resources) {
+        self.volume_bindings.in_queue(&self.cache, queue)
+    }
+
+    /// Records that a write of a claim or its volume failed. `why` is of a bounded set.
+    pub fn refuse_volume(&mut self, binding: u64, claim: &ClaimKey, why: &'static str) {
+        self.volume_bindings.write_failed(binding, claim, why);
+    }
+
+    fn end_hold(&mut self, number: u64) -> Vec<Bind> {
+        let Some(binding) = self.volume_bindings.remove(number) else { return Vec::new() };
+        self.let_go(&binding);
+        binding.places.iter().for_each(|place| self.cache.end_hold(&place.uid));
+        self.follow();
+        self.binds_of(&binding.key, &binding.places, binding.minimum)
+    }
+
+    fn give_back(&mut self, number: u64, why: &str, now: Duration) {
+        let Some(binding) = self.volume_bindings.remove(number) else { return };
+        self.let_go(&binding);
+        for place in &binding.places {
+            self.take_back(&place.uid, (Step::Volumes, why), now, |failures| BACKOFF.delay(failures));
+        }
+        self.cache.changed(Change::Group(binding.key));
+        self.follow();
+    }
+
+    /// Lets the reservations go. The PodGroups that may use what becomes free are tried.
+    fn let_go(&mut self, binding: &VolumeBinding) {
+        let served: BTreeSet<Uid> = binding.reserved.iter().flat_map(|claim| self.cache.let_go_of_claim(claim)).collect();
+        self.cache.volumes_supplied(served);
+    }
+}

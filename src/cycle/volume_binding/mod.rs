@@ -1,0 +1,265 @@
+//! Which placed pods wait for volumes, until when, and what has become of their claims?
+//!
+//! ```text
+//!            placed, with claims without a volume              every claim is bound, and the nodes still take the pods
+//!  waiting ───────────────────────────────────────▶ held ───────────────────────────────────────────────────────────────▶ bound like any other
+//!     ▲                                              │
+//!     ╰───────────────── given back ─────────────────╯  as a whole, and the PodGroup backs off
+//! ```
+//!
+//! The pods of one placement (a gang, or one further member) are held together. They are charged to their nodes and their queue as pods that are being bound. For each
+//! claim one write goes out: it ties the claim to the volume that the trial has reserved for it, or to the node. The binder of kube-controller-manager and the provisioner do
+//! the rest. No pod is bound before all claims are.
+//!
+//! Whatever goes wrong, all pods of the binding give their nodes back. What was written stays: a claim that is tied to a volume or to a node gets that volume, or one on
+//! that node, also in the next attempt. So nothing is provisioned twice, and a new leader continues from what the claims and volumes say.
+
+mod progress;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::accounting::Placement;
+use crate::api::volumes::ClaimKey;
+use crate::api::{GroupKey, Uid};
+use crate::backoff::Backoff;
+use crate::resources::Resources;
+
+use super::cache::Cache;
+use super::explain::Refusal;
+use super::placement::volumes::supply::Source;
+use super::plan::{Tie, VolumeWrite};
+
+use progress::is_bound;
+
+pub(in crate::cycle) use progress::Progress;
+
+/// The back-off of a PodGroup whose nodes were given back.
+pub(in crate::cycle) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+
+/// The pods of one placement that wait for volumes.
+#[derive(Debug)]
+pub(in crate::cycle) struct VolumeBinding {
+    /// The PodGroup.
+    pub(in crate::cycle) key: GroupKey,
+    /// The pods with their nodes.
+    pub(in crate::cycle) places: Vec<Placement>,
+    /// The minMember that their bindings name; none where nothing depends on it.
+    pub(in crate::cycle) minimum: Option<u32>,
+    /// For each pod, the claims for which something is reserved.
+    pub(in crate::cycle) reserved: Vec<ClaimKey>,
+    /// All claims that had no volume.
+    claims: BTreeSet<ClaimKey>,
+    /// Those that were seen with the selected node.
+    tied: BTreeSet<ClaimKey>,
+    /// When the nodes are given back (monotonic); none before the next cycle.
+    until: Option<Duration>,
+    /// What failed.
+    failed: Option<String>,
+}
+
+/// All pods that wait for volumes.
+#[derive(Debug, Default)]
+pub(in crate::cycle) struct VolumeBindings {
+    all: BTreeMap<u64, VolumeBinding>,
+    of_pod: BTreeMap<Uid, u64>,
+    of_claim: BTreeMap<ClaimKey, BTreeSet<u64>>,
+    of_group: BTreeMap<GroupKey, BTreeSet<u64>>,
+    deadlines: BTreeSet<(Duration, u64)>,
+    /// What is held for them in each queue.
+    queues: BTreeMap<Arc<str>, Resources>,
+    /// Those for which something changed.
+    changed: BTreeSet<u64>,
+    /// The writes that no plan has taken.
+    writes: Vec<VolumeWrite>,
+    /// The number of the last one.
+    last: u64,
+}
+
+impl VolumeBindings {
+    /// Holds these placements until these claims are bound.
+    pub(in crate::cycle) fn hold(
+        &mut self,
+        cache: &Cache,
+        key: &GroupKey,
+        places: &[Placement],
+        minimum: Option<u32>,
+        claims: &[(Uid, BTreeSet<ClaimKey>)],
+    ) {
+        self.last = self.last.saturating_add(1);
+        let number = self.last;
+        let all: BTreeSet<ClaimKey> = claims.iter().flat_map(|(_, claims)| claims).cloned().collect();
+        let volumes = cache.volumes();
+        let reserved = claims.iter().flat_map(|(_, claims)| claims).filter(|claim| volumes.reservation(claim).is_some()).cloned().collect();
+        let mut failed = None;
+        for claim in &all {
+            let bindings = self.of_claim.entry(claim.clone()).or_default();
+            // Pods of another binding may share the claim: it is tied once.
+            let is_first = bindings.is_empty();
+            bindings.insert(number);
+            match write(cache, number, claim) {
+                Ok(write) => self.writes.extend(write.filter(|_| is_first)),
+                Err(why) => _ = failed.get_or_insert(why),
+            }
+        }
+        for place in places {
+            self.of_pod.insert(place.uid.clone(), number);
+            self.queues.entry(Arc::clone(&place.queue)).or_default().add(&place.resources);
+        }
+        self.of_group.entry(key.clone()).or_default().insert(number);
+        self.changed.insert(number);
+        let places = places.to_vec();
+        let binding =
+            VolumeBinding { key: key.clone(), places, minimum, reserved, claims: all, tied: BTreeSet::new(), until: None, failed };
+        self.all.insert(number, binding);
+    }
+
+    /// Ends a binding, and returns it.
+    pub(in crate::cycle) fn remove(&mut self, number: u64) -> Option<VolumeBinding> {
+        let binding = self.all.remove(&number)?;
+        self.changed.remove(&number);
+        binding.until.into_iter().for_each(|until| _ = self.deadlines.remove(&(until, number)));
+        self.writes.retain(|write| write.binding != number);
+        binding.claims.iter().for_each(|claim| leave(&mut self.of_claim, claim, number));
+        leave(&mut self.of_group, &binding.key, number);
+        for place in &binding.places {
+            self.of_pod.remove(&place.uid);
+            if let Some(held) = self.queues.get_mut(&place.queue) {
+                held.sub(&place.resources);
+                if held.is_zero() {
+                    self.queues.remove(&place.queue);
+                }
+            }
+        }
+        Some(binding)
+    }
+
+    /// Takes the writes for the plan.
+    pub(in crate::cycle) fn take_writes(&mut self) -> Vec<VolumeWrite> {
+        std::mem::take(&mut self.writes)
+    }
+
+    /// A pod changed or is gone.
+    pub(in crate::cycle) fn pod_changed(&mut self, uid: &Uid) {
+        self.changed.extend(self.of_pod.get(uid));
+    }
+
+    /// A claim changed or is gone.
+    pub(in crate::cycle) fn claim_changed(&mut self, claim: &ClaimKey) {
+        self.changed.extend(self.of_claim.get(claim).into_iter().flatten());
+    }
+
+    /// A PodGroup changed or is gone.
+    pub(in crate::cycle) fn group_changed(&mut self, key: &GroupKey) {
+        self.changed.extend(self.of_group.get(key).into_iter().flatten());
+    }
+
+    /// A node, a volume or a queue changed, which may matter to any of them.
+    pub(in crate::cycle) fn surroundings_changed(&mut self) {
+        self.changed.extend(self.all.keys());
+    }
+
+    /// A write for this binding failed, and with it every binding with the claim.
+    pub(in crate::cycle) fn write_failed(&mut self, number: u64, claim: &ClaimKey, why: &str) {
+        let bindings = self.of_claim.get(claim).filter(|bindings| bindings.contains(&number));
+        for number in bindings.into_iter().flatten() {
+            let Some(binding) = self.all.get_mut(number) else { continue };
+            let failed = || format!("persistentvolumeclaim \"{}\" could not be tied to its volume or node: {why}", claim.name);
+            binding.failed.get_or_insert_with(failed);
+            self.changed.insert(*number);
+        }
+    }
+
+    /// Takes the next binding for which something changed. Its time begins, if it has not yet.
+    pub(in crate::cycle) fn take_changed(&mut self, now: Duration, timeout: Duration) -> Option<u64> {
+        while let Some((_, number)) = self.deadlines.first().filter(|(until, _)| *until <= now).copied() {
+            self.deadlines.pop_first();
+            self.changed.insert(number);
+        }
+        let number = self.changed.pop_first()?;
+        let binding = self.all.get_mut(&number)?;
+        if binding.until.is_none() {
+            let until = now.saturating_add(timeout);
+            binding.until = Some(until);
+            self.deadlines.insert((until, number));
+        }
+        Some(number)
+    }
+
+    /// Returns when a cycle has something to do here; none where there is no such time.
+    pub(in crate::cycle) fn next(&self) -> Option<Duration> {
+        if self.changed.is_empty() { self.deadlines.first().map(|(until, _)| *until) } else { Some(Duration::ZERO) }
+    }
+
+    /// Returns why the PodGroup waits while members of it are held; none where none is.
+    pub(in crate::cycle) fn refusal(&self, cache: &Cache, key: &GroupKey) -> Option<Arc<Refusal>> {
+        let bindings = self.of_group.get(key)?.iter().filter_map(|number| self.all.get(number));
+        let open: BTreeSet<&ClaimKey> = bindings.flat_map(|binding| &binding.claims).filter(|claim| !is_bound(cache, claim)).collect();
+        let first = open.first()?;
+        Some(Arc::new(Refusal::Volumes { claims: u32::try_from(open.len()).unwrap_or(u32::MAX), first: Arc::clone(&first.name) }))
+    }
+
+    /// Returns what is held: in the queue and all below it, and in the queue itself.
+    pub(in crate::cycle) fn in_queue(&self, cache: &Cache, queue: &str) -> (Resources, Resources) {
+        let tree = cache.accounting.quota().tree();
+        let below = self.queues.iter().filter(|(leaf, _)| tree.way(leaf).iter().any(|above| **above == *queue));
+        let all = below.fold(Resources::new(), |mut all, (_, held)| {
+            all.add(held);
+            all
+        });
+        (all, self.queues.get(queue).cloned().unwrap_or_default())
+    }
+
+    /// Returns what has become of the binding.
+    pub(in crate::cycle) fn progress(&mut self, cache: &Cache, number: u64, now: Duration) -> Progress {
+        self.all.get_mut(&number).map_or(Progress::Waits, |binding| binding.progress(cache, now))
+    }
+
+    #[cfg(test)]
+    pub(in crate::cycle) fn is_empty(&self) -> bool {
+        let Self { all, of_pod, of_claim, of_group, deadlines, queues, changed, writes, last: _ } = self;
+        all.is_empty()
+            && of_pod.is_empty()
+            && of_claim.is_empty()
+            && of_group.is_empty()
+            && deadlines.is_empty()
+            && queues.is_empty()
+            && changed.is_empty()
+            && writes.is_empty()
+    }
+}
+
+/// Returns the write that ties the claim to what is reserved for it; none where it is tied already.
+fn write(cache: &Cache, binding: u64, key: &ClaimKey) -> Result<Option<VolumeWrite>, String> {
+    let volumes = cache.volumes();
+    let known = volumes.claim(key).and_then(|facts| facts.request.as_ref()).zip(volumes.reservation(key));
+    let Some((request, reservation)) = known else {
+        return Err(format!("nothing could be reserved for persistentvolumeclaim \"{}\"", key.name));
+    };
+    let tie = match &reservation.source {
+        Source::Volume(name) => {
+            let volume = volumes.volume(name);
+            if volume.and_then(|volume| volume.claim.as_ref()).is_some_and(|of| of.uid.as_ref() == Some(&request.uid)) {
+                return Ok(None);
+            }
+            let offer = volume.and_then(|volume| volume.offer.as_ref());
+            let Some(offer) = offer else { return Err(format!("persistentvolume \"{name}\" is not available any more")) };
+            let is_named = volume.is_some_and(|volume| volume.claim.is_some());
+            Tie::Volume { name: Arc::clone(name), resource_version: offer.resource_version, is_named }
+        }
+        Source::Provisioner if request.selected_node.as_ref() == Some(&reservation.node) => return Ok(None),
+        Source::Provisioner => Tie::Node { name: Arc::clone(&reservation.node), resource_version: request.resource_version },
+    };
+    Ok(Some(VolumeWrite { binding, claim: key.clone(), claim_uid: request.uid.clone(), tie }))
+}
+
+/// Takes the number from the set of the key, and the set if it is empty.
+fn leave<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, number: u64) {
+    if let Some(set) = sets.get_mut(key) {
+        set.remove(&number);
+        if set.is_empty() {
+            sets.remove(key);
+        }
+    }
+}
