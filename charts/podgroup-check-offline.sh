@@ -133,7 +133,7 @@ END
   equal 'podDisruptionBudget.enabled=false' '-PodDisruptionBudget/podgroup-controller -PodDisruptionBudget/podgroup-scheduler' "$(change --set podDisruptionBudget.enabled=false)"
   equal 'one replica needs no budget' '-PodDisruptionBudget/podgroup-controller' "$(change --set controller.replicas=1)"
   refuses 'of either program' scheduler.replicas=1 render --set leaderElection.enabled=false,controller.replicas=1
-  equal 'leaderElection.enabled=false' '-PodDisruptionBudget/podgroup-controller -PodDisruptionBudget/podgroup-scheduler -Role/podgroup-controller-lease -Role/podgroup-scheduler-lease -RoleBinding/podgroup-controller-lease -RoleBinding/podgroup-scheduler-lease' \
+  equal 'leaderElection.enabled=false' '-Lease/podgroup-controller -Lease/podgroup-scheduler -PodDisruptionBudget/podgroup-controller -PodDisruptionBudget/podgroup-scheduler -Role/podgroup-controller-lease -Role/podgroup-scheduler-lease -RoleBinding/podgroup-controller-lease -RoleBinding/podgroup-scheduler-lease' \
     "$(change --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1)"
   equal 'controller.enabled=false leaves nothing of it' "$(gone controller)" "$(change --set controller.enabled=false)"
   equal 'scheduler.enabled=false leaves nothing of it' "$(gone scheduler)" "$(change --set scheduler.enabled=false)"
@@ -196,5 +196,5 @@ END
 # The lines of the endpoint in the scheduler's ServiceMonitor, sorted, with these values.
 token='bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token'
 endpoint() { render -s templates/monitors.yaml --set "serviceMonitor.enabled=true,controller.enabled=false${1:+,$1}" | sed '1,/endpoints:/d; s/^[- ]*//; /^$/d' | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//'; }
-gone() { printf -- '-%s ' ClusterRole/podgroup-$1 ClusterRoleBinding/podgroup-$1 Deployment/podgroup-$1 NetworkPolicy/podgroup-$1 PodDisruptionBudget/podgroup-$1 Role/podgroup-$1-lease RoleBinding/podgroup-$1-lease Service/podgroup-$1 ServiceAccount/podgroup-$1 | sed 's/ $//'; }
+gone() { printf -- '-%s ' ClusterRole/podgroup-$1 ClusterRoleBinding/podgroup-$1 Deployment/podgroup-$1 Lease/podgroup-$1 NetworkPolicy/podgroup-$1 PodDisruptionBudget/podgroup-$1 Role/podgroup-$1-lease RoleBinding/podgroup-$1-lease Service/podgroup-$1 ServiceAccount/podgroup-$1 | sed 's/ $//'; }
 flags() { awk '/args:/{on=1;next} /env:|ports:/{on=0} on{sub(/^ *- /,""); printf "%s%s", n++?" ":"", $0}'; }

@@ -41,6 +41,7 @@ fn namespace(command: &Command) -> Option<&str> {
         Command::Group { key, .. } => Some(&key.namespace),
         Command::Pod { namespace, .. } | Command::PodEvent { namespace, .. } => Some(namespace),
         Command::Bind(_)
+        | Command::Volume(_)
         | Command::Fence { .. }
         | Command::Evict { .. }
         | Command::StopEvictions { .. }

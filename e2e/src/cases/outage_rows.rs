@@ -34,6 +34,7 @@ pub(super) fn rows() -> Vec<Case> {
         case!("K10", "root and default are made at the start, whichever list is complete last", aimed(), starts::queues_at_the_start),
         case!("W1", "the scheduler's watch of queues says nothing while a capability is lowered", aimed(), old_views::silent_queues),
         case!("W2", "the scheduler's watch of nodes says nothing while a node is cordoned", aimed(), old_views::silent_nodes),
+        case!("W3", "the scheduler's watch of queues repeats a version while a capability is lowered", aimed(), old_views::repeated_queues),
         case!("S1", "the leader ends while the standby's watch of pods says nothing", usual(), standby_behind::in_pods),
         case!("S2", "the leader ends while the standby's watch of nodes says nothing", usual(), standby_behind::in_nodes),
         case!("S3", "the leader ends while the standby's watch of queues says nothing", usual(), standby_behind::in_queues),

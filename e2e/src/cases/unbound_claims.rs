@@ -30,11 +30,13 @@ fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
 
 /// Creates a class whose claims wait for a pod. `topologies` are the zones for which volumes are made.
 pub(super) async fn make_class(client: &Client, name: &str, provisioner: &str, zones: &[&str]) -> Result<()> {
-    let topologies = json!([{"matchLabelExpressions": [{"key": ZONE, "values": zones}]}]);
-    let mut class = json!({"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"});
-    if !zones.is_empty() {
-        class["allowedTopologies"] = topologies;
-    }
+    let topologies = (!zones.is_empty()).then(|| json!([{"matchLabelExpressions": [{"key": ZONE, "values": zones}]}]));
+    let class = json!({
+        "metadata": {"name": name},
+        "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": topologies,
+    });
     Api::<StorageClass>::all(client.clone()).create(&PostParams::default(), &serde_json::from_value(class)?).await?;
     Ok(())
 }

@@ -15,7 +15,8 @@ use crate::cycle::plan::{Tie, VolumeWrite};
 use super::super::event::Report;
 use super::super::volume_patch::patch;
 use super::bind_queue::Attempt;
-use super::{Destination, Done, patched};
+use super::write::patched;
+use super::{Destination, Done};
 
 /// The back-off between two requests.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
