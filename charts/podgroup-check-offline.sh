@@ -149,7 +149,8 @@ END
   image 'image.registry goes before the repository' 'r.example:5000/team/podgroup:0.1.0' image.repository=team/podgroup,image.registry=r.example:5000
   image 'global.imageRegistry goes before that' 'g.example/podgroup:0.1.0' image.repository=podgroup,image.registry=r.example,global.imageRegistry=g.example
   refuses 'two registries are refused' 'global.imageRegistry names another' render --set global.imageRegistry=g.example
-  equal 'nameOverride names everything' 0 "$(render --set nameOverride=gangs | grep -c 'name: podgroup-\(controller\|scheduler\)$\|app.kubernetes.io/name: podgroup')"
+  equal 'nameOverride names everything but the Leases, which both programs know by name' '0 2' \
+    "$(render --set nameOverride=gangs >"$work/named"; grep -c 'app.kubernetes.io/name: podgroup' "$work/named") $(grep -c 'name: podgroup-\(controller\|scheduler\)$' "$work/named")"
   equal 'crds.keep=false' 0 "$(render --set crds.keep=false | grep -c resource-policy)"
   equal 'a ServiceAccount that exists is not made' '-ServiceAccount/podgroup-scheduler' "$(change --set scheduler.serviceAccount.create=false,scheduler.serviceAccount.name=there)"
   equal 'its rights, the program and the policies go by its name' 'name: there serviceAccountName: there system:serviceaccount:podgroup-system:there' \
