@@ -104,7 +104,7 @@ async fn rendered(cluster: &Cluster, values: &str) -> Result<String> {
     let folder = kit::repository().join("charts/podgroup");
     let folder = folder.to_str().context("the path of the repository")?;
     let values = format!("{},serviceMonitor.enabled=true,alerts.enabled=true,{values}", chart::IMAGE);
-    let templates = ["--show-only", "templates/service-monitors.yaml", "--show-only", "templates/alerts.yaml"];
+    let templates = ["--show-only", "templates/monitors.yaml", "--show-only", "templates/alerts.yaml"];
     let arguments = ["template", "podgroup", folder, "--namespace", chart::NAMESPACE, "--set", &values];
     cluster.run("helm", &[arguments.as_slice(), &templates].concat()).await
 }
