@@ -78,14 +78,13 @@ pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
     failed == 0 && !outcomes.is_empty()
 }
 
-/// Prints which rights of the chart no program used in a run of all cases. Returns whether all were used.
-pub fn compare_rights(outcomes: Vec<Outcome>) -> bool {
+/// Prints which rights of the chart no program used in a run of all cases.
+pub fn compare_rights(outcomes: Vec<Outcome>) {
     let mut rights = Rights::default();
     outcomes.into_iter().for_each(|outcome| rights.add(outcome.rights));
     let unused = rights.unused();
     say::line(format!("rights: {} granted, {} of them used", rights.granted.len(), rights.granted.len() - unused.len()));
-    unused.iter().for_each(|right| say::line(format!("failed: the chart grants a right that no program used: {right}")));
-    unused.is_empty()
+    unused.iter().for_each(|right| say::line(format!("the chart grants a right that no program used: {right}")));
 }
 
 fn base(name: &str) -> &str {

@@ -2,7 +2,7 @@
 //!
 //! The authorizer of the API server reads roles and bindings with a watch, some time after helm returns. A program that starts earlier would see a refusal that a
 //! real pod would not see, because pulling its image takes longer. A missing right is a refused request, which fails its case; a right that no program uses in all
-//! cases together fails the run.
+//! cases together is named at the end of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
