@@ -5,6 +5,7 @@
 //! the whole message with its counts of nodes by reason. `scores` compares what nodes are preferred by.
 
 mod clusters;
+mod compare;
 mod differences;
 mod judge;
 mod kinds;

@@ -3,15 +3,12 @@
 //! Left out, because kube-scheduler takes any of several: claims, and volumes, of equal size. Left out as a difference that is meant
 //! (docs/decisions/2026-11-23-claims-without-a-volume.md): a class that makes volumes, beside a volume that names the claim.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::clusters::named_node;
-use super::judge::{Oracle, agree, ours};
+use super::compare::compare_each_node;
+use super::judge::agree;
 use super::pods::{named, without_nulls};
 
 const CLAIMS: usize = 5;
@@ -156,29 +153,5 @@ fn question() -> impl Strategy<Value = Value> {
 
 #[test]
 fn property_kube_scheduler_and_our_predicate_say_the_same_of_claims_without_a_volume() {
-    let (oracle, seen) = (RefCell::new(Oracle::start()), RefCell::new(BTreeMap::<String, u32>::new()));
-    let done = TestRunner::new(crate::random_tests::config(3_000)).run(&question(), |question| {
-        let (theirs, ours) = (oracle.borrow_mut().ask(&question), ours(&question));
-        for ((theirs, ours), pod) in theirs.iter().zip(&ours).zip(question["pending"].as_array().unwrap()) {
-            for node in question["nodes"].as_array().unwrap() {
-                let name = node["metadata"]["name"].as_str().unwrap();
-                let by = match (ours.answer.get(name), theirs.answer.get(name)) {
-                    (None, None) => "takes",
-                    (Some(ours), Some(theirs)) if agree(ours, theirs) => &*ours[0],
-                    (ours, theirs) => {
-                        prop_assert!(false, "{name}: ours {ours:?}, theirs {theirs:?} for {pod} in {question}");
-                        continue;
-                    }
-                };
-                *seen.borrow_mut().entry(by.to_owned()).or_default() += 1;
-            }
-        }
-        Ok(())
-    });
-    done.unwrap();
-    let seen = seen.into_inner();
-    println!("{seen:?}");
-    for by in ["takes", "VolumeBinding"] {
-        assert!(seen.get(by).is_some_and(|count| *count >= 1_000), "{by}: {seen:?}");
-    }
+    compare_each_node(question(), &["takes", "VolumeBinding"], 1_000, agree);
 }
