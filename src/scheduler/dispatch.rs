@@ -31,7 +31,7 @@ use crate::runtime::leader::Leadership;
 use super::command::{self, Command};
 use super::event::{EvictionProgress, Report, Subject, WriteOutcome};
 use super::state::subject;
-use bind_queue::{BindAttempt, BindQueue, LaneQueue};
+use bind_queue::{BindAttempt, BindQueue, LaneQueue, Tries};
 use eviction_queue::EvictionQueue;
 use fence::FenceAttempt;
 use volume::VolumeAttempt;
@@ -148,7 +148,7 @@ impl Dispatcher {
                 Command::Bind(bind) => self.binds.push(bind, clock::monotonic()),
                 Command::Fence { namespace, name, uid, now } => {
                     let began = clock::monotonic();
-                    self.fences.add(FenceAttempt { namespace, name, uid, now, began, failures: 0, in_lane: false }, began);
+                    self.fences.add(FenceAttempt { namespace, name, uid, now, began, tries: Tries::default() }, began);
                 }
                 Command::Volume(write) => self.volumes.add(VolumeAttempt::new(write), clock::monotonic()),
                 Command::Evict { eviction, now } => {
@@ -282,7 +282,8 @@ impl Dispatcher {
                 None
             }
             (Job::Fence(taken), _) => {
-                let attempt = FenceAttempt { failures: taken.failures.saturating_add(1), ..(**taken).clone() };
+                let mut attempt = FenceAttempt::clone(taken);
+                attempt.tries.fail();
                 self.ended(job, Some(Done::NotFenced(Box::new(attempt), AFTER_PANIC)))
             }
             (Job::Volume(taken), Some(Done::NotTied(attempt, rest))) => {

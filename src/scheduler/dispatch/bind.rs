@@ -44,7 +44,7 @@ use super::super::event::Report;
 use super::bind_outcome::{
     BindAnswer, NO_LONGER_FITS, NextStep, Place, Requests, after_answer, after_conflict, after_withdrawal, is_newer, without_lease,
 };
-use super::bind_queue::{Attempt, BindAttempt};
+use super::bind_queue::BindAttempt;
 use super::{Destination, Done};
 
 /// The back-off between two requests.
@@ -64,7 +64,7 @@ impl Destination {
     pub(super) async fn bind(&self, mut attempt: BindAttempt) -> Done {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &attempt.bind.namespace);
         let bind = &attempt.bind;
-        if attempt.failures == 0
+        if attempt.tries.failures == 0
             && let Some(reason) = self.outdated(bind).await
         {
             return Done::Known(Report::NotBound(bind.uid.clone(), reason));
@@ -80,8 +80,9 @@ impl Destination {
                     Some(Place::Waits { version }) => attempt.adopt(version),
                     Some(place) => return known(bind, place),
                     None => {
-                        (attempt.failures, attempt.alone) = (attempt.failures.saturating_add(1), 0);
-                        let rest = BACKOFF.delay(attempt.failures);
+                        attempt.tries.fail();
+                        attempt.alone = 0;
+                        let rest = BACKOFF.delay(attempt.tries.failures);
                         return Done::Open(Box::new(attempt), rest);
                     }
                 }
@@ -119,10 +120,10 @@ impl Destination {
         is_asked && answer.await.unwrap_or(false)
     }
 
-    /// Ends a binding whose decision does not hold any more, if no request of it can take effect; otherwise the pod is read again later.
+    /// Ends a binding when its decision does not hold any more, if no request of it can take effect; otherwise the pod is read again later.
     async fn withdraw(&self, pods: &Api<Pod>, mut attempt: BindAttempt) -> Done {
         let uid = attempt.bind.uid.clone();
-        if attempt.failures == 0 {
+        if attempt.tries.failures == 0 {
             return Done::Known(Report::NotBound(uid, NO_LONGER_FITS));
         }
         // Computed before the read: a read that begins earlier than this is not final.
@@ -132,8 +133,8 @@ impl Destination {
             NextStep::Bound => Done::Known(Report::Bound(uid)),
             NextStep::NotBound(reason) => Done::Known(Report::NotBound(uid, reason)),
             NextStep::Read | NextStep::Send { .. } | NextStep::BackOff => {
-                attempt.failures = attempt.failures.saturating_add(1);
-                let rest = BACKOFF.delay(attempt.failures);
+                attempt.tries.fail();
+                let rest = BACKOFF.delay(attempt.tries.failures);
                 Done::Open(Box::new(attempt), rest)
             }
         }
@@ -222,13 +223,13 @@ fn meaning(answer: &Result<Value, CallError>) -> BindAnswer {
 fn rests(mut attempt: BindAttempt, error: &CallError) -> Done {
     let bind = &attempt.bind;
     // Only this message names the webhook, which the administrator must repair.
-    if attempt.failures == 0 && matches!(error, CallError::Webhook(_)) {
+    if attempt.tries.failures == 0 && matches!(error, CallError::Webhook(_)) {
         tracing::warn!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding waits for a webhook");
-    } else if attempt.failures == 0 {
+    } else if attempt.tries.failures == 0 {
         tracing::debug!(pod = %bind.name, namespace = %bind.namespace, node = %bind.node, %error, "the binding was not answered");
     }
     attempt.fail(error.kind(), error.outcome_unknown());
-    let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
+    let rest = BACKOFF.delay(attempt.tries.failures).max(error.retry_after().unwrap_or_default());
     Done::Open(Box::new(attempt), rest)
 }
 
@@ -236,7 +237,7 @@ fn not_leading(attempt: BindAttempt) -> Done {
     match without_lease(attempt.requests()) {
         NextStep::NotBound(reason) => Done::Known(Report::NotBound(attempt.bind.uid.clone(), reason)),
         NextStep::Bound | NextStep::Read | NextStep::Send { .. } | NextStep::BackOff => {
-            let rest = BACKOFF.delay(attempt.failures);
+            let rest = BACKOFF.delay(attempt.tries.failures);
             Done::Open(Box::new(attempt), rest)
         }
     }
@@ -255,7 +256,7 @@ fn known(bind: &Bind, place: Place) -> Done {
 impl BindAttempt {
     /// Whether its decision may be old: a request was sent before, or the binding has waited in a lane.
     fn has_waited(&self) -> bool {
-        self.failures > 0 || self.is_from_lane()
+        self.tries.failures > 0 || self.tries.from_lane
     }
 
     fn requests(&self) -> Requests {
@@ -273,7 +274,7 @@ impl BindAttempt {
     /// Records a request without a final answer. The reason is one of a bounded set.
     pub(super) fn fail(&mut self, reason: &'static str, outcome_unknown: bool) {
         let now = clock::monotonic();
-        self.failures = self.failures.saturating_add(1);
+        self.tries.fail();
         self.since = Some((self.since.map_or(now, |(since, _)| since), reason));
         if outcome_unknown {
             self.open = Some(now);

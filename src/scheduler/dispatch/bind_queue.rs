@@ -34,9 +34,8 @@ const LANE: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct BindAttempt {
     pub(super) bind: Bind,
-    /// The number of requests without a final answer.
-    pub(super) failures: u32,
-    /// The time and the reason of the first such request.
+    pub(super) tries: Tries,
+    /// The time and the reason of the first request without a final answer.
     pub(super) since: Option<(Instant, &'static str)>,
     /// The time of the last request with an unknown outcome.
     pub(super) open: Option<Instant>,
@@ -46,22 +45,36 @@ pub(super) struct BindAttempt {
     pub(super) conflicts: u32,
     /// Whether the unknown outcome was reported.
     pub(super) reported: bool,
-    /// Whether the binding was sent from a lane.
-    in_lane: bool,
 }
 
 /// A request for a pod, and its attempts so far.
 pub(super) trait Attempt {
     /// Returns the namespace of the pod.
     fn namespace(&self) -> &Arc<str>;
+    /// Returns what was sent so far.
+    fn tries(&self) -> &Tries;
+    /// Returns what was sent so far, to record more.
+    fn tries_mut(&mut self) -> &mut Tries;
     /// Returns whether a request that was sent may still take effect.
-    fn may_take_effect(&self) -> bool;
-    /// Returns the number of requests without a final answer.
-    fn failures(&self) -> u32;
-    /// Whether it was sent from a lane.
-    fn is_from_lane(&self) -> bool;
-    /// Records whether it is sent from a lane.
-    fn set_from_lane(&mut self, from_lane: bool);
+    fn may_take_effect(&self) -> bool {
+        self.tries().failures > 0
+    }
+}
+
+/// What was sent so far of an attempt.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tries {
+    /// The number of requests without a final answer.
+    pub(super) failures: u32,
+    /// Whether the last one was sent from a lane.
+    pub(super) from_lane: bool,
+}
+
+impl Tries {
+    /// Records a request without a final answer.
+    pub(super) fn fail(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+    }
 }
 
 impl Attempt for BindAttempt {
@@ -69,20 +82,16 @@ impl Attempt for BindAttempt {
         &self.bind.namespace
     }
 
+    fn tries(&self) -> &Tries {
+        &self.tries
+    }
+
+    fn tries_mut(&mut self) -> &mut Tries {
+        &mut self.tries
+    }
+
     fn may_take_effect(&self) -> bool {
         self.open.is_some()
-    }
-
-    fn failures(&self) -> u32 {
-        self.failures
-    }
-
-    fn is_from_lane(&self) -> bool {
-        self.in_lane
-    }
-
-    fn set_from_lane(&mut self, from_lane: bool) {
-        self.in_lane = from_lane;
     }
 }
 
@@ -123,7 +132,7 @@ impl<A> Default for Lane<A> {
 impl BindQueue {
     /// Adds a new binding.
     pub(super) fn push(&mut self, bind: Bind, now: Instant) {
-        self.add(BindAttempt { bind, failures: 0, since: None, open: None, alone: 0, conflicts: 0, reported: false, in_lane: false }, now);
+        self.add(BindAttempt { bind, tries: Tries::default(), since: None, open: None, alone: 0, conflicts: 0, reported: false }, now);
     }
 }
 
@@ -164,7 +173,7 @@ impl<A: Attempt> LaneQueue<A> {
         let first = if self.lane_is_next { self.take_from_lane(now) } else { None };
         // `take_fresh` may have moved bindings into a lane.
         let taken = first.or_else(|| self.take_fresh(now)).or_else(|| self.take_from_lane(now))?;
-        self.lane_is_next = !taken.is_from_lane();
+        self.lane_is_next = !taken.tries().from_lane;
         Some(taken)
     }
 
@@ -175,7 +184,7 @@ impl<A: Attempt> LaneQueue<A> {
                 self.wait(attempt, now);
             } else {
                 self.sent = self.sent.saturating_add(1);
-                attempt.set_from_lane(false);
+                attempt.tries_mut().from_lane = false;
                 return Some(attempt);
             }
         }
@@ -199,7 +208,7 @@ impl<A: Attempt> LaneQueue<A> {
         lane.sent = lane.sent.saturating_add(1);
         self.sent_from_lanes = self.sent_from_lanes.saturating_add(1);
         self.last = Some(name);
-        attempt.set_from_lane(true);
+        attempt.tries_mut().from_lane = true;
         Some(attempt)
     }
 
@@ -217,7 +226,7 @@ impl<A: Attempt> LaneQueue<A> {
         self.free(taken);
         let namespace = taken.namespace();
         let Some(lane) = self.lanes.get_mut(namespace) else { return };
-        if taken.failures() > 0 {
+        if taken.tries().failures > 0 {
             lane.unanswered = lane.unanswered.saturating_sub(1);
         }
         if lane.unanswered == 0
@@ -231,14 +240,14 @@ impl<A: Attempt> LaneQueue<A> {
     pub(super) fn rests(&mut self, taken: &A, attempt: A, until: Instant) {
         self.free(taken);
         let lane = self.lanes.entry(Arc::clone(taken.namespace())).or_default();
-        if taken.failures() == 0 {
+        if taken.tries().failures == 0 {
             lane.unanswered = lane.unanswered.saturating_add(1);
         }
         self.wait(attempt, until);
     }
 
     fn free(&mut self, taken: &A) {
-        if !taken.is_from_lane() {
+        if !taken.tries().from_lane {
             self.sent = self.sent.saturating_sub(1);
             return;
         }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::api::GroupKey;
+use crate::api::{GroupKey, Uid};
 use crate::runtime::clock;
+use crate::scheduler::event::Report;
 
 /// Returns a binding of the pod.
 pub(in crate::scheduler::dispatch) fn bind(namespace: &str, name: &str) -> Bind {
@@ -21,9 +22,25 @@ pub(in crate::scheduler::dispatch) fn bind(namespace: &str, name: &str) -> Bind 
     }
 }
 
+/// Returns the pod and the outcome of a report about a binding.
+pub(in crate::scheduler::dispatch) fn outcome(report: Report) -> (Uid, &'static str) {
+    match report {
+        Report::Bound(uid) => (uid, "bound"),
+        Report::NotBound(uid, reason) => (uid, reason),
+        Report::Unanswered(uid, _) => (uid, "unanswered"),
+        report @ (Report::SendAgain(..)
+        | Report::Evicted(_)
+        | Report::NotEvicted(..)
+        | Report::Fenced(_)
+        | Report::Tied(_)
+        | Report::NotTied(..)
+        | Report::Written(..)) => panic!("{report:?}"),
+    }
+}
+
 /// Returns the attempt after one more request without an answer.
 fn again(taken: &BindAttempt) -> BindAttempt {
-    BindAttempt { failures: taken.failures + 1, ..taken.clone() }
+    BindAttempt { tries: Tries { failures: taken.tries.failures + 1, ..taken.tries }, ..taken.clone() }
 }
 
 /// Takes all bindings that can be sent now.
@@ -117,7 +134,7 @@ fn a_lane_ends_when_its_last_unanswered_binding_is_answered() {
     assert_eq!(take(now, "3"), (Some(1), 0));
     queue.push(bind("a", "4"), now + 2 * SECOND);
     let taken = queue.take(now + SECOND).unwrap();
-    assert_eq!((&*taken.bind.name, taken.failures), ("0", 1));
+    assert_eq!((&*taken.bind.name, taken.tries.failures), ("0", 1));
     queue.ended(&taken);
     assert!(queue.lanes.is_empty());
     let taken = queue.take(now + SECOND).unwrap();

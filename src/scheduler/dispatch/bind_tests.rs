@@ -103,20 +103,7 @@ async fn next_while(dispatcher: &mut Dispatcher, holds: impl Fn(&Bind) -> bool) 
         let Report::SendAgain(bind, reply) = report else { break report };
         reply.send(holds(&bind)).unwrap();
     };
-    match report {
-        Report::Bound(uid) => (uid, "bound"),
-        Report::NotBound(uid, reason) => (uid, reason),
-        Report::Unanswered(uid, _) => (uid, "unanswered"),
-        report @ (Report::SendAgain(..)
-        | Report::Evicted(_)
-        | Report::NotEvicted(..)
-        | Report::Fenced(_)
-        | Report::Tied(_)
-        | Report::NotTied(..)
-        | Report::Written(..)) => {
-            panic!("{report:?}")
-        }
-    }
+    bind_queue::tests::outcome(report)
 }
 
 fn since(began: Instant) -> u64 {

@@ -117,23 +117,13 @@ fn command(names: &[&str]) -> Command {
 /// Evicts the pods and returns the reason of a refusal, the number of evicted pods and the number of pods that had left before.
 async fn take(dispatcher: &mut Dispatcher, names: &[&str]) -> (Option<&'static str>, u32, u32) {
     dispatcher.send(vec![command(names)]);
-    match dispatcher.next().await {
-        Report::Evicted(progress) => (None, progress.evicted, progress.gone),
-        Report::NotEvicted(progress, reason) => {
-            assert_eq!((progress.group, progress.nomination), (GroupKey::new("ns", "g"), 7));
-            (Some(reason), progress.evicted, progress.gone)
-        }
-        report @ (Report::Bound(_)
-        | Report::NotBound(..)
-        | Report::Unanswered(..)
-        | Report::SendAgain(..)
-        | Report::Fenced(_)
-        | Report::Tied(_)
-        | Report::NotTied(..)
-        | Report::Written(..)) => {
-            panic!("{report:?}")
-        }
+    let report = dispatcher.next().await;
+    if let Report::Evicted(progress) = report {
+        return (None, progress.evicted, progress.gone);
     }
+    let Report::NotEvicted(progress, reason) = &report else { panic!("{report:?}") };
+    assert_eq!((&progress.group, progress.nomination), (&GroupKey::new("ns", "g"), 7));
+    (Some(reason), progress.evicted, progress.gone)
 }
 
 #[tokio::test(start_paused = true)]

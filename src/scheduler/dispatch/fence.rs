@@ -24,7 +24,7 @@ use super::super::command;
 use super::super::event::{Fenced, Report};
 use super::super::takeover::FenceAnswer;
 use super::bind::LATEST;
-use super::bind_queue::Attempt;
+use super::bind_queue::{Attempt, Tries};
 use super::write::patched;
 use super::{Destination, Done};
 
@@ -41,9 +41,7 @@ pub(super) struct FenceAttempt {
     pub(super) now: Timestamp,
     /// When the fences began.
     pub(super) began: Instant,
-    /// The number of requests without a final answer.
-    pub(super) failures: u32,
-    pub(super) in_lane: bool,
+    pub(super) tries: Tries,
 }
 
 impl Attempt for FenceAttempt {
@@ -51,20 +49,12 @@ impl Attempt for FenceAttempt {
         &self.namespace
     }
 
-    fn may_take_effect(&self) -> bool {
-        self.failures > 0
+    fn tries(&self) -> &Tries {
+        &self.tries
     }
 
-    fn failures(&self) -> u32 {
-        self.failures
-    }
-
-    fn is_from_lane(&self) -> bool {
-        self.in_lane
-    }
-
-    fn set_from_lane(&mut self, from_lane: bool) {
-        self.in_lane = from_lane;
+    fn tries_mut(&mut self) -> &mut Tries {
+        &mut self.tries
     }
 }
 
@@ -85,7 +75,7 @@ impl Destination {
     pub(super) async fn fence(&self, attempt: FenceAttempt) -> Done {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &attempt.namespace);
         let left = attempt.left();
-        if left.is_zero() && (attempt.failures > 0 || attempt.in_lane) {
+        if left.is_zero() && (attempt.tries.failures > 0 || attempt.tries.from_lane) {
             return self.give_up(&pods, attempt).await;
         }
         // A webhook that hangs holds the last request no longer than that.
@@ -129,8 +119,8 @@ impl Destination {
 
 fn rests(mut attempt: FenceAttempt, error: &CallError) -> Done {
     tracing::debug!(pod = %attempt.name, namespace = %attempt.namespace, %error, "the pod could not be fenced");
-    attempt.failures = attempt.failures.saturating_add(1);
-    let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
+    attempt.tries.fail();
+    let rest = BACKOFF.delay(attempt.tries.failures).max(error.retry_after().unwrap_or_default());
     let left = attempt.left();
     let rest = if left.is_zero() { rest } else { rest.min(left) };
     Done::NotFenced(Box::new(attempt), rest)

@@ -14,7 +14,7 @@ use crate::cycle::plan::{Tie, VolumeWrite};
 
 use super::super::event::Report;
 use super::super::volume_patch::patch;
-use super::bind_queue::Attempt;
+use super::bind_queue::{Attempt, Tries};
 use super::write::patched;
 use super::{Destination, Done};
 
@@ -28,9 +28,7 @@ const MOST: u32 = 5;
 #[derive(Clone, Debug)]
 pub(super) struct VolumeAttempt {
     pub(super) write: VolumeWrite,
-    /// The number of requests without a final answer.
-    pub(super) failures: u32,
-    pub(super) in_lane: bool,
+    pub(super) tries: Tries,
 }
 
 impl Attempt for VolumeAttempt {
@@ -38,26 +36,18 @@ impl Attempt for VolumeAttempt {
         &self.write.claim.namespace
     }
 
-    fn may_take_effect(&self) -> bool {
-        self.failures > 0
+    fn tries(&self) -> &Tries {
+        &self.tries
     }
 
-    fn failures(&self) -> u32 {
-        self.failures
-    }
-
-    fn is_from_lane(&self) -> bool {
-        self.in_lane
-    }
-
-    fn set_from_lane(&mut self, from_lane: bool) {
-        self.in_lane = from_lane;
+    fn tries_mut(&mut self) -> &mut Tries {
+        &mut self.tries
     }
 }
 
 impl VolumeAttempt {
-    pub(super) const fn new(write: VolumeWrite) -> Self {
-        Self { write, failures: 0, in_lane: false }
+    pub(super) fn new(write: VolumeWrite) -> Self {
+        Self { write, tries: Tries::default() }
     }
 
     /// Returns the report that the claim is not tied.
@@ -86,9 +76,9 @@ impl Destination {
         };
         let Err(error) = answer else { return Done::Known(Report::Tied(write.claim.clone())) };
         let is_open = error.outcome_unknown() || error.is_transient();
-        attempt.failures = attempt.failures.saturating_add(1);
-        if is_open && attempt.failures < MOST {
-            let rest = BACKOFF.delay(attempt.failures).max(error.retry_after().unwrap_or_default());
+        attempt.tries.fail();
+        if is_open && attempt.tries.failures < MOST {
+            let rest = BACKOFF.delay(attempt.tries.failures).max(error.retry_after().unwrap_or_default());
             return Done::NotTied(Box::new(attempt), rest);
         }
         let claim = &attempt.write.claim;
