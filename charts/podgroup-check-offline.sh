@@ -93,7 +93,7 @@ END
   objects >"$work/plain"
   equal 'each switch changes what it says: policy, without a cluster' '' "$(change --set admissionPolicy.enabled=auto)"
   equal 'policy, auto, where the API is' "$policy" "$(change --api-versions $v1)"
-  equal 'policy, auto, beside somebody else'"'"'s controller' "$(gone controller)" "$(change --api-versions $v1 --set controller.enabled=false)"
+  equal 'policy, auto, beside another controller' "$(gone controller)" "$(change --api-versions $v1 --set controller.enabled=false)"
   equal 'policy, false, where the API is' '' "$(change --api-versions $v1 --set admissionPolicy.enabled=false)"
   equal 'policy, true, without a cluster' "$policy" "$(change --set admissionPolicy.enabled=true)"
   equal 'policy in an older cluster' admissionregistration.k8s.io/v1beta1 \
@@ -137,7 +137,7 @@ END
     "$(change --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1)"
   equal 'controller.enabled=false leaves nothing of it' "$(gone controller)" "$(change --set controller.enabled=false)"
   equal 'scheduler.enabled=false leaves nothing of it' "$(gone scheduler)" "$(change --set scheduler.enabled=false)"
-  equal 'http.secure.enabled=true adds the right to ask, and roles for who reads' \
+  equal 'http.secure.enabled=true adds the right to ask, and roles for readers' \
     '+ClusterRole/podgroup-access-review +ClusterRole/podgroup-debug-reader +ClusterRole/podgroup-metrics-reader +ClusterRoleBinding/podgroup-access-review' \
     "$(change --set http.secure.enabled=true)"
   equal 'the flags, probes and scrape annotation of it' 'scheme: https --secure-serving --tls-cert-file=/certificate/tls.crt --tls-private-key-file=/certificate/tls.key scheme: HTTPS scheme: HTTPS secretName: c' \
@@ -172,11 +172,11 @@ END
       'whenUnsatisfiable: ScheduleAnyway' 'topologyKey: kubernetes.io/hostname' 'memory: '; do
       works "$each has $line" grep -qF -- "$line" "$work/program"
     done
-    # Kubernetes lets nobody change it: one that is changed stops every upgrade from a release before.
+    # It is immutable: one that is changed stops every upgrade from a release before.
     equal "$each: the Deployment's selector is that of every release" "app.kubernetes.io/component: $each app.kubernetes.io/instance: podgroup app.kubernetes.io/name: podgroup" \
       "$(awk '/^kind: /{k=$2} k=="Deployment"&&/matchLabels:/&&!n++{on=1;next} on&&!/app.kubernetes.io/{on=0} on{print $1,$2}' "$work/program" | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')"
     equal "$each: a rolling update waits for no node" 0 "$(grep -c DoNotSchedule "$work/program")"
-    equal "$each: all its objects carry the labels that everybody wants" '' \
+    equal "$each: all its objects carry the common labels" '' \
       "$(render -s templates/$each.yaml --set commonLabels.team=x | awk '/^kind: /{k=$2; l=0} /^metadata:/{l=1} l&&/^    team: "x"/{seen[k]=1} /^kind: /{all[k]=1} END{for (k in all) if (!seen[k]) print k}')"
     render -s templates/$each.yaml --set "$each.podLabels.a=b,$each.podAnnotations.c=d,priorityClassName=,$each.affinity.nodeAffinity.x=1,$each.tolerations[0].key=t,$each.nodeSelector.tier=s" \
       --set "$each.topologySpreadConstraints[0].maxSkew=2,$each.topologySpreadConstraints[0].topologyKey=rack,$each.topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule,imagePullSecrets={pull}" \

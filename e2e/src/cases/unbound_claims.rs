@@ -28,7 +28,7 @@ fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
     Api::namespaced(client.clone(), NAMESPACE)
 }
 
-/// Creates a class whose claims wait for a pod. `topologies` are the zones for which volumes are made.
+/// Creates a class with claims that wait for a pod. `topologies` are the zones for which volumes are made.
 pub(super) async fn make_class(client: &Client, name: &str, provisioner: &str, zones: &[&str]) -> Result<()> {
     let topologies = (!zones.is_empty()).then(|| json!([{"matchLabelExpressions": [{"key": ZONE, "values": zones}]}]));
     let class = json!({

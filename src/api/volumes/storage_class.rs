@@ -8,7 +8,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::migrated::driver_of_plugin;
 
-/// The provisioner of classes whose volumes are made by people.
+/// The provisioner of classes with volumes that are made by people.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The facts about a StorageClass.

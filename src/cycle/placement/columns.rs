@@ -1,6 +1,6 @@
 //! How much of one resource is idle on every node, and how full is each node with one more request?
 //!
-//! The columns of the [node table](super::node_table), whose formula they work out.
+//! The columns of the [node table](super::node_table), which work out its formula.
 
 use std::collections::BTreeMap;
 

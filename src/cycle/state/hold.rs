@@ -25,7 +25,7 @@ impl SchedulingState {
         placements.iter().filter_map(claims).collect()
     }
 
-    /// Binds the held pods whose claims are all bound, and gives the nodes of those back that cannot go on. Comes first in a cycle.
+    /// Binds held pods when all their claims are bound, and gives the nodes of those back that cannot go on. Comes first in a cycle.
     pub(in crate::cycle) fn take_supplied(&mut self, now: Duration, timeout: Duration) -> Vec<Bind> {
         let mut binds = Vec::new();
         while let Some(number) = self.volume_bindings.take_changed(now, timeout) {

@@ -35,7 +35,7 @@ use progress::is_bound;
 
 pub(in crate::cycle) use progress::Progress;
 
-/// The back-off of a PodGroup whose nodes were given back.
+/// The back-off of a PodGroup that has given its nodes back.
 pub(in crate::cycle) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// The pods of one placement that wait for volumes.

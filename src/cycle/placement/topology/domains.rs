@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::cycle::placement::nodes::{NodeId, Nodes};
 
-/// The most topology keys whose domains are kept. With more, all are dropped and computed again. It is more than one pod may have.
+/// The largest number of topology keys for which domains are kept. With more, all are dropped and computed again. It is more than one pod may have.
 const MOST_KEYS: usize = 256;
 
 /// The domains of each topology key that was asked for, for the nodes as they are.
