@@ -149,7 +149,7 @@ pub(crate) fn desired(slot: usize, to: u8, wants_pods: bool) -> DesiredGroup {
     };
     let group = GroupKey::generated(NAMESPACE, OWNERS[slot]);
     let intent = Intent { group, owner: owner.clone(), fields: fields(to).expect("an intent can be read") };
-    DesiredGroup { intent, wants_pods, event_target: owner, faults: Vec::new() }
+    DesiredGroup { intent, wants_pods, event_target: owner, part_of: None, faults: Vec::new() }
 }
 
 /// Returns the UID for a label.

@@ -55,6 +55,9 @@ pub const DEFAULT_QUEUE: &str = "default";
 /// The parent of a queue that names none.
 pub const ROOT_QUEUE: &str = "root";
 
+/// The label of a Job that a JobSet created, with the number of Jobs of the whole JobSet.
+pub const JOBSET_JOBS: &str = "jobset.sigs.k8s.io/global-replicas";
+
 /// The prefix of the name of a generated PodGroup. The UID of the owner follows.
 pub const GENERATED_PREFIX: &str = "podgroup-";
 

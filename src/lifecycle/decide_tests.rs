@@ -22,7 +22,7 @@ fn desired(wants_pods: bool) -> DesiredGroup {
     };
     let fields = Applied { min_member: 2, queue: "q".into(), ..Applied::default() };
     let intent = Intent { group: GroupKey::generated("ns", OWNER), owner: owner.clone(), fields };
-    DesiredGroup { intent, wants_pods, event_target: owner, faults: Vec::new() }
+    DesiredGroup { intent, wants_pods, event_target: owner, part_of: None, faults: Vec::new() }
 }
 
 /// Returns a PodGroup in version 5 that needs no change.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::api::names::{COPIED_PREFIX, DEFAULT_QUEUE, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities::{self, RawResources};
-use crate::api::workload::{DeploymentFacts, Gang, GroupAnnotations, ObjectRef, OwnerFacts};
+use crate::api::workload::{DeploymentFacts, Gang, GroupAnnotations, ObjectRef, OwnerFacts, OwnerSet};
 use crate::api::{Fault, GroupKey};
 use crate::resources::{ResourceName, Resources};
 
@@ -46,6 +46,8 @@ pub struct DesiredGroup {
     pub wants_pods: bool,
     /// The object that gets the Events: the one that people edit.
     pub event_target: ObjectRef,
+    /// The object that created this owner together with others, if the gang that is asked for has only pods of this owner.
+    pub part_of: Option<OwnerSet>,
     /// The values that could not be used.
     pub faults: Vec<Fault>,
 }
@@ -85,6 +87,7 @@ pub fn intend(
         intent: Intent { group, owner: owner.object.clone(), fields },
         wants_pods: owner.wants_pods,
         event_target: owner.parent.as_ref().unwrap_or(&owner.object).clone(),
+        part_of: owner.set.clone().filter(|_| asked > 1),
         faults,
     })
 }

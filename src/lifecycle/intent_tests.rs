@@ -23,6 +23,7 @@ fn replica_set(own: &[(&str, &str)], template: &[(&str, &str)]) -> OwnerFacts {
         wants_pods: true,
         gang: Gang::UpTo { now: 4, in_all: 4 },
         parent: None,
+        set: None,
         scheduler: Arc::from("ours"),
         annotations: annotations(own),
         template_annotations: annotations(template),
@@ -45,6 +46,19 @@ fn desired_for(replica_set: &OwnerFacts, deployment: Option<&DeploymentFacts>, q
 /// Returns the desired PodGroup of a ReplicaSet with only this annotation.
 fn with(key: &str, value: &str) -> DesiredGroup {
     desired_for(&replica_set(&[(key, value)], &[]), None, None)
+}
+
+#[test]
+fn a_gang_of_one_owner_of_a_set_is_noted_wherever_it_is_asked_for() {
+    let set = OwnerSet { kind: "JobSet", name: "train".into(), owners: 2 };
+    let part_of = |own: &[(&str, &str)], template: &[(&str, &str)]| {
+        desired_for(&OwnerFacts { set: Some(set.clone()), ..replica_set(own, template) }, None, None).part_of
+    };
+    assert_eq!(part_of(&[(MIN_MEMBER, "2")], &[]), Some(set.clone()));
+    assert_eq!(part_of(&[], &[(MIN_MEMBER, "2")]), Some(set.clone()));
+    assert_eq!(part_of(&[], &[]), None, "pods that need no gang");
+    assert_eq!(part_of(&[(MIN_MEMBER, "1")], &[]), None, "a gang of one pod");
+    assert_eq!(with(MIN_MEMBER, "2").part_of, None, "an owner of no set");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A warning becomes one Event on the object that people edit. The same warning is written only once.
 
-use crate::api::workload::ObjectRef;
+use crate::api::names::{GROUP_NAME, MIN_MEMBER};
+use crate::api::workload::{ObjectRef, OwnerSet};
 
 use super::existing::{Existing, NotOurs};
 use super::intent::DesiredGroup;
@@ -29,6 +30,14 @@ pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Op
         return Vec::new();
     }
     let mut found: Vec<Warning> = desired.faults.iter().map(|fault| warning("InvalidPodGroupSource", fault.to_string())).collect();
+    if let Some(set) = &desired.part_of {
+        let OwnerSet { kind, name, owners } = set;
+        let message = format!(
+            "{MIN_MEMBER} is for this object alone: {kind} {name} creates {owners} such objects, each with its own PodGroup, and they do not wait \
+             for each other. For one gang create a PodGroup for the {kind} and name it in {GROUP_NAME} on every pod template"
+        );
+        found.push(warning("GangOfOnePart", message));
+    }
     if let Some(Existing::Foreign(_, why)) = existing {
         let name = &desired.intent.group.name;
         let why = match why {

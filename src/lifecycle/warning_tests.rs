@@ -11,7 +11,7 @@ fn object(kind: &str) -> ObjectRef {
 
 fn desired(wants_pods: bool, faults: Vec<Fault>) -> DesiredGroup {
     let intent = Intent { group: GroupKey::new("ns", "podgroup-1"), owner: object("ReplicaSet"), fields: Applied::default() };
-    DesiredGroup { intent, wants_pods, event_target: object("Deployment"), faults }
+    DesiredGroup { intent, wants_pods, event_target: object("Deployment"), part_of: None, faults }
 }
 
 fn foreign(why: NotOurs) -> Existing {
@@ -45,6 +45,17 @@ fn the_warning_about_a_foreign_podgroup_says_why_it_is_foreign() {
         (NotOurs::Unreadable, "PodGroup podgroup-1 cannot be decoded;"),
     ] {
         assert!(messages(why).starts_with(words), "{}", messages(why));
+    }
+}
+
+#[test]
+fn a_gang_of_one_job_of_a_jobset_is_reported_with_the_way_to_one_gang() {
+    let set = OwnerSet { kind: "JobSet", name: "train".into(), owners: 2 };
+    let desired = DesiredGroup { part_of: Some(set), ..desired(true, Vec::new()) };
+    let found = warnings(&desired, None, None, false);
+    assert_eq!(found.iter().map(|warning| warning.reason).collect::<Vec<_>>(), ["GangOfOnePart"]);
+    for part in ["JobSet train creates 2 such objects", "scheduling.k8s.io/group-name"] {
+        assert!(found.iter().all(|warning| warning.message.contains(part)), "{found:?}");
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Found {
     pub group: GroupFacts,
     /// Its owner, as in `ReplicaSet train-7c9`.
     pub owner: Option<String>,
-    /// The UIDs of the requested object and of the PodGroup: their Events are shown.
+    /// The UIDs of the requested object, of its controller and of the PodGroup: their Events are shown.
     pub uids: Vec<String>,
     /// Other PodGroups of the requested object.
     pub others: Vec<String>,
@@ -57,10 +57,11 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     let (kind, object) = object(fetch, namespace, target).await?;
     let meta = meta(&object);
     let uid = meta.uid.clone().unwrap_or_default();
+    let uids: Vec<String> = [uid.clone()].into_iter().chain(controller_of(&meta).map(|owner| owner.uid.clone())).collect();
     if kind == Kind::PodGroup {
         let group =
             PodGroup::deserialize(&object).map_err(|error| format!("PodGroup {namespace}/{} cannot be read: {error}", target.name))?;
-        return Ok(Ok(found(&group, vec![uid], Vec::new())));
+        return Ok(Ok(found(&group, uids, Vec::new())));
     }
     let keys = match kind {
         Kind::Pod => vec![group_of(&meta)],
@@ -82,7 +83,7 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     let others = groups
         .map(|group| format!("{} ({})", group.metadata.name.as_deref().unwrap_or_default(), phase(&group).unwrap_or("no phase yet")))
         .collect();
-    Ok(Ok(found(&group, vec![uid], others)))
+    Ok(Ok(found(&group, uids, others)))
 }
 
 /// Returns the PodGroups of the owners of this kind that are owned by this UID.

@@ -4,10 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
+use crate::api::membership::controller_of;
+use crate::api::names::JOBSET_JOBS;
 use crate::api::podgroup::Selector;
 use crate::api::wire::resource;
 
-use super::{Gang, PodOwner, PodTemplate, count};
+use super::{Gang, OwnerSet, PodOwner, PodTemplate, count};
 
 /// A Job. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -117,6 +119,14 @@ impl PodOwner for Job {
 
     fn is_made_by(controller: &OwnerReference) -> bool {
         controller.kind == "CronJob"
+    }
+
+    fn set(&self) -> Option<OwnerSet> {
+        let is_jobset = |owner: &&OwnerReference| owner.kind == "JobSet" && owner.api_version.starts_with("jobset.x-k8s.io/");
+        let jobset = controller_of(&self.metadata).filter(is_jobset)?;
+        let jobs = self.metadata.labels.as_ref().and_then(|labels| labels.get(JOBSET_JOBS)?.parse().ok());
+        let owners = jobs.filter(|number: &u32| *number > 1)?;
+        Some(OwnerSet { kind: "JobSet", name: jobset.name.clone(), owners })
     }
 }
 

@@ -109,6 +109,17 @@ impl ObjectRef {
     }
 }
 
+/// An object that creates several owners, each with a PodGroup of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerSet {
+    /// The kind of the object, as in `JobSet`.
+    pub kind: &'static str,
+    /// The name of the object.
+    pub name: String,
+    /// The number of owners that it creates: at least 2.
+    pub owners: u32,
+}
+
 /// How many pods of an owner can start together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gang {
@@ -138,6 +149,8 @@ pub struct OwnerFacts {
     pub gang: Gang,
     /// The controller of the owner, if people edit that one: the Deployment of a ReplicaSet, the CronJob of a Job.
     pub parent: Option<ObjectRef>,
+    /// The object that created this owner together with others, if its pods probably need the pods of the others.
+    pub set: Option<OwnerSet>,
     /// The scheduler of its pods.
     pub scheduler: Arc<str>,
     /// The annotations of the owner that a PodGroup depends on.
@@ -168,6 +181,10 @@ pub trait PodOwner: Resource<DynamicType = ()> {
     fn is_made_by(_controller: &OwnerReference) -> bool {
         false
     }
+    /// Returns the object that created this owner together with others.
+    fn set(&self) -> Option<OwnerSet> {
+        None
+    }
 }
 
 impl OwnerFacts {
@@ -186,6 +203,7 @@ impl OwnerFacts {
             parent: controller_of(meta)
                 .filter(|controller| K::is_made_by(controller))
                 .map(|controller| ObjectRef::referred(controller, meta)),
+            set: object.set(),
             scheduler: Arc::from(template.scheduler()),
             annotations: group_annotations(meta),
             template_annotations: group_annotations(&template.metadata),

@@ -52,6 +52,7 @@ impl PodSource {
             wants_pods: true,
             gang,
             parent: None,
+            set: None,
             scheduler: Arc::from(pod.spec.scheduler_name.as_str()),
             annotations: group_annotations(meta),
             template_annotations: GroupAnnotations::new(),

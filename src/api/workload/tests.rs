@@ -114,6 +114,22 @@ fn the_parent_of_an_owner_is_the_controller_that_people_edit() {
 }
 
 #[test]
+fn a_job_of_a_jobset_with_several_jobs_is_one_of_a_set() {
+    let of = |api_version: &str, kind: &str, jobs: Option<&str>| {
+        let mut metadata = controlled(api_version, kind);
+        metadata["labels"] = jobs.map_or(json!({}), |jobs| json!({ "jobset.sigs.k8s.io/global-replicas": jobs }));
+        facts::<Job>(&json!({ "metadata": metadata })).set
+    };
+    let set = OwnerSet { kind: "JobSet", name: "parent".to_owned(), owners: 2 };
+    assert_eq!(of("jobset.x-k8s.io/v1alpha2", "JobSet", Some("2")), Some(set));
+    for jobs in [None, Some("1"), Some("0"), Some("-2"), Some("4294967296"), Some("x")] {
+        assert_eq!(of("jobset.x-k8s.io/v1alpha2", "JobSet", jobs), None, "{jobs:?}");
+    }
+    assert_eq!(of("example.com/v1", "JobSet", Some("2")), None, "another API");
+    assert_eq!(of("jobset.x-k8s.io/v1alpha2", "Other", Some("2")), None, "another kind");
+}
+
+#[test]
 fn only_unwatched_owners_are_known_through_their_pods() {
     let of = |metadata: Value| {
         PodSource::of(&serde_json::from_value::<Pod>(json!({ "metadata": metadata, "spec": { "schedulerName": "s" } })).unwrap())

@@ -187,7 +187,7 @@ pub(super) fn desired(state: OwnerState) -> DesiredGroup {
     };
     let fields = Applied { min_member: state.wants.max(1), queue: format!("queue-{}", state.queue), ..Applied::default() };
     let intent = Intent { group: GroupKey::generated("ns", OWNER), owner: owner.clone(), fields };
-    DesiredGroup { intent, wants_pods: state.wants > 0, event_target: owner, faults: Vec::new() }
+    DesiredGroup { intent, wants_pods: state.wants > 0, event_target: owner, part_of: None, faults: Vec::new() }
 }
 
 /// Returns whether the object of the server is the PodGroup that this owner should have. L1
