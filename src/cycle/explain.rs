@@ -81,6 +81,8 @@ pub enum Reason {
     VolumeNodeAffinity,
     /// No free volume serves a claim of the pod there, and none is made there.
     NoVolume,
+    /// A claim of the pod has no volume, and its storage has too little room there to make one.
+    NotEnoughStorage,
     /// It is in no zone of a volume of the pod.
     VolumeZone,
     /// Its kubelet does not declare a feature that the pod needs.

@@ -279,6 +279,8 @@ mod refused_tests;
 #[cfg(test)]
 mod release_tests;
 #[cfg(test)]
+mod storage_capacity_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod volume_binding_tests;

@@ -15,10 +15,10 @@ use crate::api::{GroupKey, PodFacts, Uid};
 use crate::cycle::cache::Phase;
 use crate::cycle::cache::phase::phase;
 
-const HOST: &str = "kubernetes.io/hostname";
+pub(super) const HOST: &str = "kubernetes.io/hostname";
 
 /// A state with these nodes of 4 cpu, and a class `local` of volumes that people make and a class `made` of volumes that a provisioner makes in zone `a`.
-fn state(nodes: &[(&str, &str)]) -> SchedulingState {
+pub(super) fn state(nodes: &[(&str, &str)]) -> SchedulingState {
     let mut state = empty_state();
     for (name, zone) in nodes {
         let mut facts = node(name, &[("cpu", 4)]);
@@ -53,7 +53,7 @@ fn apply_volume(state: &mut SchedulingState, volume: &Value) {
 }
 
 /// A claim `ns/name` of this class and size in Gi, without a volume.
-fn claim(name: &str, class: &str, size: u32) -> Value {
+pub(super) fn claim(name: &str, class: &str, size: u32) -> Value {
     json!({
         "metadata": { "namespace": "ns", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "5", "annotations": {} },
         "spec": { "accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": { "requests": { "storage": format!("{size}Gi") } } },
@@ -61,7 +61,7 @@ fn claim(name: &str, class: &str, size: u32) -> Value {
     })
 }
 
-fn apply_claim(state: &mut SchedulingState, claim: &Value) {
+pub(super) fn apply_claim(state: &mut SchedulingState, claim: &Value) {
     state.apply_claim(ClaimFacts::of(&serde_json::from_value(claim.clone()).unwrap()));
 }
 
@@ -84,7 +84,7 @@ fn member(name: &str, group: &str, cpu: i64, claims: &[&str]) -> PodFacts {
 }
 
 /// A PodGroup with one pod, `name-0`, for each of these lists of claims, all of which must be placed.
-fn gang(state: &mut SchedulingState, name: &str, cpu: i64, claims: &[&[&str]]) {
+pub(super) fn gang(state: &mut SchedulingState, name: &str, cpu: i64, claims: &[&[&str]]) {
     state.apply_group(group("ns", name, u32::try_from(claims.len()).unwrap(), "default"));
     for (at, claims) in claims.iter().enumerate() {
         state.apply_pod(member(&format!("{name}-{at}"), name, cpu, claims));
@@ -97,12 +97,12 @@ fn cycle_at(state: &mut SchedulingState, seconds: u64) -> Plan {
     plan
 }
 
-fn cycle(state: &mut SchedulingState) -> Plan {
+pub(super) fn cycle(state: &mut SchedulingState) -> Plan {
     cycle_at(state, 0)
 }
 
 /// Each claim with the volume or `@node` that it is tied to.
-fn ties(plan: &Plan) -> Vec<(String, String)> {
+pub(super) fn ties(plan: &Plan) -> Vec<(String, String)> {
     let tie = |tie: &Tie| match tie {
         Tie::Volume { name, .. } => name.to_string(),
         Tie::Node { name, .. } => format!("@{name}"),
@@ -110,7 +110,7 @@ fn ties(plan: &Plan) -> Vec<(String, String)> {
     plan.volumes.iter().map(|write| (write.claim.name.to_string(), tie(&write.tie))).collect()
 }
 
-fn tied(all: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(super) fn tied(all: &[(&str, &str)]) -> Vec<(String, String)> {
     all.iter().map(|(claim, to)| ((*claim).to_owned(), (*to).to_owned())).collect()
 }
 

@@ -53,6 +53,13 @@ impl Amount {
         Self::from_nanos(self.0.saturating_sub(other.0))
     }
 
+    /// Returns the smallest whole number of units that is not less.
+    #[must_use]
+    pub const fn rounded_up(self) -> Self {
+        let over = self.0.rem_euclid(NANOS_PER_UNIT);
+        if over == 0 { self } else { self.plus(Self(NANOS_PER_UNIT.saturating_sub(over))) }
+    }
+
     /// Returns `count` times the amount. It saturates.
     #[must_use]
     pub const fn times(self, count: u32) -> Self {
@@ -109,6 +116,13 @@ mod tests {
         ];
         for (got, want) in table {
             assert_eq!(got, want);
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_unit_is_rounded_up() {
+        for (nanos, units) in [(0, 0), (1, 1), (1_000_000_000, 1), (1_000_000_001, 2), (-1, 0), (-1_000_000_000, -1)] {
+            assert_eq!(Amount::from_nanos(nanos).rounded_up(), Amount::from_units(units), "{nanos}");
         }
     }
 

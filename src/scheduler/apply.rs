@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
+use crate::api::volumes::{
+    AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts,
+};
 use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, Fault, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::cycle::state::SchedulingState;
@@ -178,6 +180,20 @@ impl State {
         let apply = |state: &mut Self, attachment| state.scheduling.apply_attachment(attachment);
         let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_attachment(name);
         self.apply_change((Kind::Attachments, change), |attachment| Arc::clone(&attachment.name), known, apply, delete);
+    }
+
+    pub(super) fn apply_csi_drivers(&mut self, change: Change<CsiDriverFacts, Arc<str>>) {
+        let known = |scheduling: &SchedulingState| scheduling.cache().volumes().drivers_with_capacity().cloned().collect();
+        let apply = |state: &mut Self, driver| state.scheduling.apply_csi_driver(driver);
+        let delete = |state: &mut Self, name: &Arc<str>| state.scheduling.delete_csi_driver(name);
+        self.apply_change((Kind::CsiDrivers, change), |driver| Arc::clone(&driver.name), known, apply, delete);
+    }
+
+    pub(super) fn apply_capacities(&mut self, change: Change<CapacityFacts, CapacityKey>) {
+        let known = |scheduling: &SchedulingState| scheduling.cache().volumes().capacities().cloned().collect();
+        let apply = |state: &mut Self, capacity| state.scheduling.apply_capacity(capacity);
+        let delete = |state: &mut Self, key: &CapacityKey| state.scheduling.delete_capacity(key);
+        self.apply_change((Kind::StorageCapacities, change), |capacity| capacity.key.clone(), known, apply, delete);
     }
 }
 

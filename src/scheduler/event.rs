@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
+use crate::api::volumes::{
+    AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts,
+};
 use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::cycle::plan::{Bind, Eviction};
@@ -40,6 +42,10 @@ pub enum Event {
     CsiNodes(Change<CsiNodeFacts, Arc<str>>),
     /// A change of volume attachments, by name.
     Attachments(Change<AttachmentFacts, Arc<str>>),
+    /// A change of CSIDrivers, by name.
+    CsiDrivers(Change<CsiDriverFacts, Arc<str>>),
+    /// A change of CSIStorageCapacities.
+    StorageCapacities(Change<CapacityFacts, CapacityKey>),
     /// The cluster went back to an earlier state: its etcd was restored from a backup. Lists of this and later generations show the state since.
     WentBack(u64),
     /// A debug question.
@@ -90,6 +96,8 @@ impl Event {
             Self::StorageClasses(change) => change.unreadable(),
             Self::CsiNodes(change) => change.unreadable(),
             Self::Attachments(change) => change.unreadable(),
+            Self::CsiDrivers(change) => change.unreadable(),
+            Self::StorageCapacities(change) => change.unreadable(),
             Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => 0,
         }
     }
@@ -111,6 +119,8 @@ impl Event {
             Self::StorageClasses(change) => change.went_back(),
             Self::CsiNodes(change) => change.went_back(),
             Self::Attachments(change) => change.went_back(),
+            Self::CsiDrivers(change) => change.went_back(),
+            Self::StorageCapacities(change) => change.went_back(),
             Self::Ask(..) | Self::QueueSnapshot(_) => None,
         }
     }
@@ -130,6 +140,8 @@ impl Event {
             Self::StorageClasses(change) => (Kind::StorageClasses, change.as_of()),
             Self::CsiNodes(change) => (Kind::CsiNodes, change.as_of()),
             Self::Attachments(change) => (Kind::Attachments, change.as_of()),
+            Self::CsiDrivers(change) => (Kind::CsiDrivers, change.as_of()),
+            Self::StorageCapacities(change) => (Kind::StorageCapacities, change.as_of()),
             Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => return None,
         };
         match as_of {

@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::api::volumes::{
-    AttachmentFacts, ClaimFacts, ClaimKey, CsiNode, CsiNodeFacts, PersistentVolume, PersistentVolumeClaim, StorageClassFacts,
-    VolumeAttachment, VolumeFacts,
+    AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriver, CsiDriverFacts, CsiNode, CsiNodeFacts,
+    CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClassFacts, VolumeAttachment, VolumeFacts,
 };
 use crate::api::workload::{Namespace, NamespaceLabels};
 use crate::api::{
@@ -131,6 +131,21 @@ fn start_storage(watches: &mut Watches<'_>) {
         "watch volumeattachments",
         |attachment: VolumeAttachment| AttachmentFacts::of(&attachment),
         move |event| Event::Attachments(change(event, begin, |facts| facts.name, |bad| Arc::from(bad.name))),
+    );
+    watches.start(
+        "csidrivers",
+        "watch csidrivers",
+        |driver: CsiDriver| CsiDriverFacts::of(&driver),
+        move |event| Event::CsiDrivers(change(event, begin, |facts| facts.name, |bad| Arc::from(bad.name))),
+    );
+    watches.start(
+        "csistoragecapacities",
+        "watch csistoragecapacities",
+        |capacity: CsiStorageCapacity| CapacityFacts::of(&capacity),
+        move |event| {
+            let bad_key = |bad: BadObject| CapacityKey::new(&bad.namespace.unwrap_or_default(), &bad.name);
+            Event::StorageCapacities(change(event, begin, |facts| facts.key, bad_key))
+        },
     );
 }
 

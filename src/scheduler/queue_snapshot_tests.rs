@@ -129,6 +129,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("VolumeLimit", nodes(Some(Reason::VolumeLimit))),
         ("VolumeNodeAffinity", nodes(Some(Reason::VolumeNodeAffinity))),
         ("NoVolume", nodes(Some(Reason::NoVolume))),
+        ("NotEnoughStorage", nodes(Some(Reason::NotEnoughStorage))),
         ("VolumeBackoff", Refusal::Backoff { step: Step::Volumes, why: "not in time".into(), failures: 1, lack: None }),
         ("WaitingForVolumes", Refusal::Volumes { claims: 2, first: "data".into() }),
         ("VolumeZone", nodes(Some(Reason::VolumeZone))),
@@ -174,26 +175,11 @@ fn every_refusal_has_its_code_and_the_text_names_the_same_queue_and_resource() {
 fn only_pods_that_lack_nodes_are_unschedulable() {
     let bought: BTreeSet<&str> =
         refusals().iter().filter(|(_, refusal)| refusal.pod_reason() == "Unschedulable").map(|(code, _)| *code).collect();
-    let nodes = [
-        "ClusterFull",
-        "Cordoned",
-        "HostPorts",
-        "InsufficientResources",
-        "NoNodes",
-        "NoVolume",
-        "NodeAffinity",
-        "NodeFeatures",
-        "NodeGroup",
-        "NodeSelector",
-        "PodAffinity",
-        "PodAntiAffinity",
-        "Taints",
-        "TopologySpread",
-        "VolumeLimit",
-        "VolumeNodeAffinity",
-        "VolumeZone",
-    ];
-    assert_eq!(bought, nodes.into());
+    let nodes: BTreeSet<&str> = "ClusterFull Cordoned HostPorts InsufficientResources NoNodes NoVolume NodeAffinity NodeFeatures \
+        NodeGroup NodeSelector NotEnoughStorage PodAffinity PodAntiAffinity Taints TopologySpread VolumeLimit VolumeNodeAffinity VolumeZone"
+        .split_whitespace()
+        .collect();
+    assert_eq!(bought, nodes);
     // Other refusals keep their own code.
     for (code, refusal) in refusals().into_iter().filter(|(code, _)| !nodes.contains(code)) {
         assert_eq!(refusal.pod_reason(), code);

@@ -118,6 +118,8 @@ impl State {
             Event::StorageClasses(change) => self.apply_storage_classes(change),
             Event::CsiNodes(change) => self.apply_csi_nodes(change),
             Event::Attachments(change) => self.apply_attachments(change),
+            Event::CsiDrivers(change) => self.apply_csi_drivers(change),
+            Event::StorageCapacities(change) => self.apply_capacities(change),
             // Done above.
             Event::WentBack(_) => {}
             Event::Ask(question, reply) => {

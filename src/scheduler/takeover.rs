@@ -47,11 +47,15 @@ pub enum Kind {
     CsiNodes,
     /// The volumes that are attached to nodes.
     Attachments,
+    /// What CSI drivers say about themselves.
+    CsiDrivers,
+    /// How much storage CSI drivers have left.
+    StorageCapacities,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Nodes,
         Self::Pods,
         Self::Groups,
@@ -64,6 +68,8 @@ impl Kind {
         Self::StorageClasses,
         Self::CsiNodes,
         Self::Attachments,
+        Self::CsiDrivers,
+        Self::StorageCapacities,
     ];
 
     /// Returns its resource, as RBAC names it.
@@ -82,6 +88,8 @@ impl Kind {
             Self::StorageClasses => "storageclasses",
             Self::CsiNodes => "csinodes",
             Self::Attachments => "volumeattachments",
+            Self::CsiDrivers => "csidrivers",
+            Self::StorageCapacities => "csistoragecapacities",
         }
     }
 }

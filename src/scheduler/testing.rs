@@ -35,7 +35,7 @@ pub(super) fn listed<T, K>(all: Vec<T>, generation: u64) -> Change<T, K> {
 }
 
 /// Returns the complete lists of this generation of the kinds that a cluster may have no objects of.
-pub(super) fn nothing_else(generation: u64) -> [Event; 8] {
+pub(super) fn nothing_else(generation: u64) -> [Event; 10] {
     [
         Event::PriorityClasses(listed(Vec::new(), generation)),
         Event::Budgets(listed(Vec::new(), generation)),
@@ -45,11 +45,13 @@ pub(super) fn nothing_else(generation: u64) -> [Event; 8] {
         Event::StorageClasses(listed(Vec::new(), generation)),
         Event::CsiNodes(listed(Vec::new(), generation)),
         Event::Attachments(listed(Vec::new(), generation)),
+        Event::CsiDrivers(listed(Vec::new(), generation)),
+        Event::StorageCapacities(listed(Vec::new(), generation)),
     ]
 }
 
 /// The kinds of events, as functions that make the one that says up to when everything is known, in the order of [`super::takeover::Kind::ALL`].
-pub(super) const BOOKMARKS: [fn(Duration) -> Event; 12] = [
+pub(super) const BOOKMARKS: [fn(Duration) -> Event; 14] = [
     |as_of| Event::Nodes(Change::UpToDate(as_of)),
     |as_of| Event::Pods(Change::UpToDate(as_of)),
     |as_of| Event::Groups(Change::UpToDate(as_of)),
@@ -62,6 +64,8 @@ pub(super) const BOOKMARKS: [fn(Duration) -> Event; 12] = [
     |as_of| Event::StorageClasses(Change::UpToDate(as_of)),
     |as_of| Event::CsiNodes(Change::UpToDate(as_of)),
     |as_of| Event::Attachments(Change::UpToDate(as_of)),
+    |as_of| Event::CsiDrivers(Change::UpToDate(as_of)),
+    |as_of| Event::StorageCapacities(Change::UpToDate(as_of)),
 ];
 
 /// Makes the view of every kind up to date.

@@ -29,7 +29,9 @@ const fn has_limit(kind: Kind) -> bool {
         | Kind::Volumes
         | Kind::StorageClasses
         | Kind::CsiNodes
-        | Kind::Attachments => true,
+        | Kind::Attachments
+        | Kind::CsiDrivers
+        | Kind::StorageCapacities => true,
         // A PodGroup only says what its members may do together. The others are for the order and for evictions, which the API server checks.
         Kind::Groups | Kind::PriorityClasses | Kind::Budgets => false,
     }

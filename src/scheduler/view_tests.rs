@@ -24,7 +24,14 @@ fn create(state: &mut State, name: &str, now: Now) {
 
 #[test]
 fn no_decision_is_made_on_a_view_that_is_older_than_80_s() {
-    for (silent, name) in [(0, "nodes"), (3, "queues"), (7, "persistentvolumeclaims"), (10, "csinodes"), (11, "volumeattachments")] {
+    for (silent, name) in [
+        (0, "nodes"),
+        (3, "queues"),
+        (7, "persistentvolumeclaims"),
+        (10, "csinodes"),
+        (11, "volumeattachments"),
+        (13, "csistoragecapacities"),
+    ] {
         let mut state = idle();
         for (number, bookmark) in BOOKMARKS.iter().enumerate() {
             let now = if number == silent { at(10_000) } else { at(60_000) };
@@ -105,20 +112,22 @@ fn restored(state: &mut State, kind: usize, pods: &[PodFacts], groups: &[GroupFa
         8 => Event::Volumes(list(&[], generation)),
         9 => Event::StorageClasses(list(&[], generation)),
         10 => Event::CsiNodes(list(&[], generation)),
-        _ => Event::Attachments(list(&[], generation)),
+        11 => Event::Attachments(list(&[], generation)),
+        12 => Event::CsiDrivers(list(&[], generation)),
+        _ => Event::StorageCapacities(list(&[], generation)),
     };
     state.apply(event, at(1000));
 }
 
 #[test]
 fn after_the_cluster_went_back_no_decision_is_made_before_every_kind_is_listed_again() {
-    for last in 0..12 {
+    for last in 0..BOOKMARKS.len() {
         let mut state = idle();
         state.apply(Event::WentBack(1), at(1000));
         let pods = [pod("ns", "a", "g", &[("cpu", 1)])];
         let groups = [group("ns", "g", 1, "default")];
         create(&mut state, "a", at(1000));
-        for kind in (0..12).filter(|kind| *kind != last) {
+        for kind in (0..BOOKMARKS.len()).filter(|kind| *kind != last) {
             restored(&mut state, kind, &pods, &groups, 1);
             assert_eq!(binds(&state.tick(at(1000))), 0, "{kind} is not the last");
         }
@@ -148,7 +157,7 @@ fn a_bind_and_a_status_that_the_restored_cluster_does_not_have_are_made_again() 
     // The restored pod has no node, the restored PodGroup no status, and both have older versions.
     state.apply(Event::WentBack(1), at(30_000));
     let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
-    (0..12).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+    (0..BOOKMARKS.len()).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
     let commands = state.tick(at(31_000));
     assert_eq!(binds(&commands), 1, "the pod is bound again");
     state.learn(Report::Bound("ns/a".into()), at(31_100));
@@ -172,7 +181,7 @@ fn a_bind_that_was_confirmed_since_the_cluster_went_back_stays_though_the_list_d
             state.learn(Report::Bound("ns/a".into()), at(130));
         }
         let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
-        (0..12).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+        (0..BOOKMARKS.len()).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
         assert_eq!(binds(&state.tick(at(2000))), usize::from(confirmed_before));
         assert!(state.scheduling.cache().accounting().audit().is_clean());
     }

@@ -333,6 +333,7 @@ pub fn table() -> Vec<Case> {
             unbound_claims::held_until_all_are_bound
         ),
         case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang),
+        case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left),
         case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
         case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
             .within(secs(900))

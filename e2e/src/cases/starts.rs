@@ -20,7 +20,7 @@ use crate::world::World;
 use crate::{chart, http, say};
 
 /// The kinds that must be listed before any decision.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 14] = [
     "nodes",
     "pods",
     "podgroups",
@@ -33,6 +33,8 @@ const KINDS: [&str; 12] = [
     "storageclasses",
     "csinodes",
     "volumeattachments",
+    "csidrivers",
+    "csistoragecapacities",
 ];
 
 /// A4 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of one kind after the

@@ -1,11 +1,11 @@
-//! Rows V5 to V7: claims of `WaitForFirstConsumer` classes get their volumes with the nodes of their pods, and gangs get all of them before a pod is bound.
+//! Rows V5 to V8: claims of `WaitForFirstConsumer` classes get their volumes with the nodes of their pods, and gangs get all of them before a pod is bound.
 //!
-//! kube-controller-manager's binder binds the claims. In V7 the case itself is the provisioner: it makes the volumes that the selected nodes ask for.
+//! kube-controller-manager's binder binds the claims. In V7 and V8 the case itself is the provisioner: it makes the volumes that the selected nodes ask for.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{ListParams, PostParams};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -198,7 +198,7 @@ async fn provision(client: &Client, claim: &str) -> Result<String> {
     let object = claims(client).get(claim).await?;
     let reference =
         json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": NAMESPACE, "name": claim, "uid": object.uid()});
-    make_local(client, &format!("made-for-{claim}"), "made", 1, (HOST, &node), reference).await?;
+    make_local(client, &format!("made-for-{claim}"), "made", 2, (HOST, &node), reference).await?;
     Ok(node)
 }
 
@@ -234,4 +234,34 @@ pub(super) async fn made_for_a_gang(w: &mut World) -> Result<()> {
         ensure!(on == *node, "pod {member} is on {on}, and its volume was made for {node}");
     }
     Ok(())
+}
+
+/// V8. A driver publishes how much storage it has: too little on every node for a gang of two, and then enough on one. The gang says why it waits, is placed there, and takes the
+/// volumes that are made. The provisioner is this case.
+pub(super) async fn made_where_storage_is_left(w: &mut World) -> Result<()> {
+    let client = w.client();
+    zoned(&client, &["a1", "a2"]).await?;
+    make_class(&client, "made", PROVISIONER, &[]).await?;
+    let driver = json!({"metadata": {"name": PROVISIONER}, "spec": {"storageCapacity": true}});
+    Api::<CSIDriver>::all(client.clone()).create(&PostParams::default(), &serde_json::from_value(driver)?).await?;
+    let capacities: Api<CSIStorageCapacity> = Api::namespaced(client.clone(), NAMESPACE);
+    for node in ["a1", "a2"] {
+        let capacity = json!({
+            "metadata": {"name": node}, "storageClassName": "made", "nodeTopology": {"matchLabels": {HOST: node}}, "capacity": "1Gi",
+        });
+        capacities.create(&PostParams::default(), &serde_json::from_value(capacity)?).await?;
+    }
+    for number in 0..2 {
+        make_claim(&client, &format!("g-{number}"), "made", 2).await?;
+    }
+    let members = make_gang(&client, "g", 2).await?;
+    group_says(&client, "g", "NotEnoughStorage: ").await?;
+    group_says(&client, "g", "2 node(s) did not have enough free storage").await?;
+    stays_unbound(w, "g", 2).await?;
+    capacities.patch("a2", &PatchParams::default(), &Patch::Merge(json!({"capacity": "9Gi", "maximumVolumeSize": "2Gi"}))).await?;
+    for member in &members {
+        let node = provision(&client, member).await?;
+        ensure!(node == "a2", "claim {member} is tied to node {node}");
+    }
+    wait_running(&client, "g", 2, 60).await
 }

@@ -12,11 +12,13 @@ import (
 
 // The storage objects of a question; all of them may be missing.
 type storage struct {
-	Claims      []*v1.PersistentVolumeClaim   `json:"claims"`
-	Volumes     []*v1.PersistentVolume        `json:"volumes"`
-	Classes     []*storagev1.StorageClass     `json:"classes"`
-	CSINodes    []*storagev1.CSINode          `json:"csiNodes"`
-	Attachments []*storagev1.VolumeAttachment `json:"attachments"`
+	Claims      []*v1.PersistentVolumeClaim     `json:"claims"`
+	Volumes     []*v1.PersistentVolume          `json:"volumes"`
+	Classes     []*storagev1.StorageClass       `json:"classes"`
+	CSINodes    []*storagev1.CSINode            `json:"csiNodes"`
+	Attachments []*storagev1.VolumeAttachment   `json:"attachments"`
+	Drivers     []*storagev1.CSIDriver          `json:"drivers"`
+	Capacities  []*storagev1.CSIStorageCapacity `json:"capacities"`
 }
 
 func init() {
@@ -39,6 +41,8 @@ func (s *storage) add(factory informers.SharedInformerFactory) error {
 		func() error { return each(csi.StorageClasses().Informer(), s.Classes) },
 		func() error { return each(csi.CSINodes().Informer(), s.CSINodes) },
 		func() error { return each(csi.VolumeAttachments().Informer(), s.Attachments) },
+		func() error { return each(csi.CSIDrivers().Informer(), s.Drivers) },
+		func() error { return each(csi.CSIStorageCapacities().Informer(), s.Capacities) },
 	} {
 		if err := add(); err != nil {
 			return err

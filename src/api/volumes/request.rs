@@ -21,7 +21,7 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 pub(super) const CLASS_BEFORE: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// The dimension of the size of claims and volumes.
-const STORAGE: &str = "storage";
+pub(super) const STORAGE: &str = "storage";
 
 /// What a claim without a volume asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

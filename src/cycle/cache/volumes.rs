@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
+use crate::api::volumes::{
+    AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts,
+};
 use crate::api::{GroupKey, NodeFacts, PodFacts, Uid};
 use crate::cycle::placement::volumes::{Affected, Volumes};
 
@@ -57,6 +59,18 @@ impl Cache {
     /// Records an attachment; none where it is gone.
     pub(in crate::cycle) fn set_attachment(&mut self, name: &Arc<str>, facts: Option<AttachmentFacts>) -> Vec<Uid> {
         let affected = self.on_nodes.volumes_mut().set_attachment(name, facts);
+        self.affected(affected)
+    }
+
+    /// Records whether a driver publishes its capacity; none where the driver is gone.
+    pub(in crate::cycle) fn set_csi_driver(&mut self, name: &Arc<str>, facts: Option<CsiDriverFacts>) -> Vec<Uid> {
+        let affected = self.on_nodes.volumes_mut().set_driver(name, facts);
+        self.affected(affected)
+    }
+
+    /// Records a capacity; none where it is gone.
+    pub(in crate::cycle) fn set_capacity(&mut self, key: &CapacityKey, facts: Option<CapacityFacts>) -> Vec<Uid> {
+        let affected = self.on_nodes.volumes_mut().set_capacity(key, facts);
         self.affected(affected)
     }
 

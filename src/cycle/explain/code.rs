@@ -84,6 +84,8 @@ codes! {
     NotEnoughPods,
     /// Fewer pods of a task exist than the gang needs.
     NotEnoughPodsOfTask,
+    /// Most nodes have too little storage to make the volume of a claim.
+    NotEnoughStorage,
     /// No cycle has tried it yet.
     NotTried,
     /// Most nodes have no pod in their topology domain that the pod's affinity requires.
@@ -153,6 +155,7 @@ impl Code {
                 | Self::NodeFeatures
                 | Self::NodeGroup
                 | Self::NodeSelector
+                | Self::NotEnoughStorage
                 | Self::PodAffinity
                 | Self::PodAntiAffinity
                 | Self::Taints
@@ -265,6 +268,7 @@ impl Reason {
             Self::VolumeLimit => Code::VolumeLimit,
             Self::VolumeNodeAffinity => Code::VolumeNodeAffinity,
             Self::NoVolume => Code::NoVolume,
+            Self::NotEnoughStorage => Code::NotEnoughStorage,
             Self::VolumeZone => Code::VolumeZone,
             Self::DeclaredFeature { .. } => Code::NodeFeatures,
             Self::PodAffinity { .. } => Code::PodAffinity,
@@ -343,6 +347,7 @@ mod tests {
             "NodeFeatures",
             "NodeGroup",
             "NodeSelector",
+            "NotEnoughStorage",
             "PodAffinity",
             "PodAntiAffinity",
             "Taints",

@@ -26,6 +26,7 @@ impl fmt::Display for Reason {
             Self::VolumeLimit => "node(s) exceed max volume count",
             Self::VolumeNodeAffinity => "node(s) didn't match PersistentVolume's node affinity",
             Self::NoVolume => "node(s) didn't find available persistent volumes to bind",
+            Self::NotEnoughStorage => "node(s) did not have enough free storage",
             Self::VolumeZone => "node(s) had no available volume zone",
             Self::HostPorts => "node(s) didn't have free ports for the requested pod ports",
             Self::TopologySpreadLabel { .. } => "node(s) didn't match pod topology spread constraints (missing required label)",
@@ -64,6 +65,7 @@ impl Reason {
             | Self::VolumeLimit
             | Self::VolumeNodeAffinity
             | Self::NoVolume
+            | Self::NotEnoughStorage
             | Self::VolumeZone
             | Self::Lacks(_) => None,
         }

@@ -88,6 +88,7 @@ fn refuses_always(constraints: &Constraints, barred: &BTreeSet<String>, node: &N
         | Reason::VolumeLimit
         | Reason::VolumeNodeAffinity
         | Reason::NoVolume
+        | Reason::NotEnoughStorage
         | Reason::VolumeZone
         | Reason::DeclaredFeature { .. }
         | Reason::Lacks(_)

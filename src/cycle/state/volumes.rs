@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, CsiNodeFacts, StorageClassFacts, VolumeFacts};
+use crate::api::volumes::{
+    AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts,
+};
 use crate::api::{PodFacts, Uid};
 
 use super::SchedulingState;
@@ -72,6 +74,30 @@ impl SchedulingState {
     /// Removes a VolumeAttachment.
     pub fn delete_attachment(&mut self, name: &Arc<str>) {
         let pods = self.cache.set_attachment(name, None);
+        self.read_again(pods);
+    }
+
+    /// Adds or updates a CSIDriver.
+    pub fn apply_csi_driver(&mut self, facts: CsiDriverFacts) {
+        let pods = self.cache.set_csi_driver(&Arc::clone(&facts.name), Some(facts));
+        self.read_again(pods);
+    }
+
+    /// Removes a CSIDriver.
+    pub fn delete_csi_driver(&mut self, name: &Arc<str>) {
+        let pods = self.cache.set_csi_driver(name, None);
+        self.read_again(pods);
+    }
+
+    /// Adds or updates a CSIStorageCapacity.
+    pub fn apply_capacity(&mut self, facts: CapacityFacts) {
+        let pods = self.cache.set_capacity(&facts.key.clone(), Some(facts));
+        self.read_again(pods);
+    }
+
+    /// Removes a CSIStorageCapacity.
+    pub fn delete_capacity(&mut self, key: &CapacityKey) {
+        let pods = self.cache.set_capacity(key, None);
         self.read_again(pods);
     }
 

@@ -37,6 +37,7 @@ impl<'a> Refused<'a> {
             Code::ClaimNotOwned => format!("the claim with the name that the pod needs must be deleted, or the pod be named otherwise{}", self.detail()),
             Code::StorageClassNotFound => format!("the StorageClass must be made, or the claim name another{}", self.detail()),
             Code::NoVolume => "a volume of the class, size and access modes of the claims must be free on a node with room, or the StorageClass make volumes for it (provisioner, allowedTopologies)".to_owned(),
+            Code::NotEnoughStorage => "a node with room must have enough storage for the volumes of the claims: smaller claims, more storage (the CSIStorageCapacity objects of the class), or a node be added".to_owned(),
             Code::VolumeBackoff => format!("the claims must get volumes: their Events say what keeps them from that{}; the scheduler retries within a minute, and a claim that is tied to a node stays tied to it", self.detail()),
             Code::WaitingForVolumes => format!("nothing: its pods have nodes, and are bound when all their claims are; the Events of the claims say more{}", self.detail()),
             Code::VolumeLimit => "a pod with a volume of the same driver must leave its node, or nodes that take more volumes be added".to_owned(),

@@ -110,6 +110,7 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
         | Code::ClaimNotFound
         | Code::ClaimNotOwned
         | Code::NoVolume
+        | Code::NotEnoughStorage
         | Code::StorageClassNotFound
         | Code::VolumeBackoff
         | Code::VolumeLimit
@@ -227,6 +228,9 @@ fn of_reason(reason: &Reason, count: Count, known: &Known<'_>) -> String {
             "a volume for the claims of the pods must be free on one of {}, or their StorageClass make volumes there",
             nodes_of(count)
         ),
+        Reason::NotEnoughStorage => {
+            format!("one of {} must have enough storage to make a volume for the claims of the pods", nodes_of(count))
+        }
         Reason::VolumeZone => {
             format!("{} must be in the zones of the volumes (labels topology.kubernetes.io/zone and region)", nodes_of(count))
         }

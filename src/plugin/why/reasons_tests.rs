@@ -123,17 +123,17 @@ impl Case {
     }
 }
 
+fn backoff(step: Step, why: &str) -> Case {
+    Case::said(Refusal::Backoff { step, why: why.into(), failures: 1, lack: None })
+}
+
 /// Returns for each code a case and a part of its advice.
 fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
     let fault = || api::Fault::new("spec.minResources.cpu", "much", "it counts as 0");
     let taint = || Taint { key: "t".into(), value: None, effect: "NoSchedule".into() };
     let many = || Case::said(Refusal::NotEnoughTasks { wanted: 3, there: 1, gated: 0 });
     [
-        (
-            "BindBackoff",
-            Case::said(Refusal::Backoff { step: Step::Bind, why: "conflict".into(), failures: 3, lack: None }),
-            "must accept the bindings (conflict)",
-        ),
+        ("BindBackoff", backoff(Step::Bind, "conflict"), "must accept the bindings (conflict)"),
         (
             "BehindInFifoQueue",
             Case::said(Refusal::Behind { first: GroupKey::new("team", "first") }),
@@ -173,11 +173,8 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         ("ClaimNotOwned", Case::of_claim(WhyUnusable::NotOwned), "must be deleted"),
         ("StorageClassNotFound", Case::of_claim(WhyUnusable::ClassNotFound { class: "c".into() }), "the StorageClass must be made"),
         ("NoVolume", Case::of_volumes(Reason::NoVolume), "must be free on"),
-        (
-            "VolumeBackoff",
-            Case::said(Refusal::Backoff { step: Step::Volumes, why: "not in time".into(), failures: 1, lack: None }),
-            "stays tied to it",
-        ),
+        ("NotEnoughStorage", Case::of_volumes(Reason::NotEnoughStorage), "enough storage"),
+        ("VolumeBackoff", backoff(Step::Volumes, "not in time"), "stays tied to it"),
         ("WaitingForVolumes", Case::said(Refusal::Volumes { claims: 2, first: "data".into() }), "are bound when all their claims are"),
         ("VolumeLimit", Case::of_volumes(Reason::VolumeLimit), "a volume of the same driver"),
         ("VolumeNodeAffinity", Case::of_volumes(Reason::VolumeNodeAffinity), "can mount the volumes"),
@@ -262,11 +259,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         ("ClusterFull", Case::full(Bound::Cluster, 1, 1), "cpu must become free on the nodes, or nodes be added"),
         ("RoomReserved", Case::full(Bound::Minimums, 1, 0), "it is beyond minMember"),
         ("BindUnanswered", Case::said(Refusal::Unanswered { binds: 1, why: "timeout" }), "must answer the bindings"),
-        (
-            "PreemptionBackoff",
-            Case::said(Refusal::Backoff { step: Step::Preemption, why: "budget".into(), failures: 1, lack: None }),
-            "must be evictable (budget)",
-        ),
+        ("PreemptionBackoff", backoff(Step::Preemption, "budget"), "must be evictable (budget)"),
         (
             "SchedulingGated",
             Case {

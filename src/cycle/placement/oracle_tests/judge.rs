@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::api::volumes::{AttachmentFacts, ClaimFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts};
+use crate::api::volumes::{AttachmentFacts, CapacityFacts, ClaimFacts, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts};
 use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::cache::Cache;
 use crate::cycle::explain::Reason;
@@ -119,6 +119,8 @@ pub(super) fn state_of(question: &Value) -> SchedulingState {
     each(question, "classes").iter().for_each(|class| state.apply_storage_class(StorageClassFacts::of(class)));
     each(question, "csiNodes").iter().for_each(|node| state.apply_csi_node(CsiNodeFacts::of(node)));
     each(question, "attachments").iter().for_each(|attachment| state.apply_attachment(AttachmentFacts::of(attachment)));
+    each(question, "drivers").iter().for_each(|driver| state.apply_csi_driver(CsiDriverFacts::of(driver)));
+    each(question, "capacities").iter().for_each(|capacity| state.apply_capacity(CapacityFacts::of(capacity)));
     let nominated = question["nominated"].as_array().cloned().unwrap_or_default();
     for pod in list("pods").into_iter().chain(nominated).chain(list("pending")) {
         state.apply_pod(PodFacts::of(&serde_json::from_value(pod).unwrap()));
@@ -182,7 +184,7 @@ fn plugin(reason: &Reason) -> &'static str {
         Reason::DeclaredFeature { .. } => "NodeDeclaredFeatures",
         Reason::ClaimInUse => "VolumeRestrictions",
         Reason::VolumeLimit => "NodeVolumeLimits",
-        Reason::VolumeNodeAffinity | Reason::NoVolume => "VolumeBinding",
+        Reason::VolumeNodeAffinity | Reason::NoVolume | Reason::NotEnoughStorage => "VolumeBinding",
         Reason::VolumeZone => "VolumeZone",
         Reason::NodeGroup { .. } => panic!("no node has a group"),
     }

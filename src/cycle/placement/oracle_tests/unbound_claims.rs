@@ -1,4 +1,4 @@
-//! kube-scheduler's plugin VolumeBinding and our predicate say the same of each node, for random claims without a volume, free volumes and classes.
+//! kube-scheduler's plugin VolumeBinding and our predicate say the same of each node, for random claims without a volume, free volumes, classes and capacities of drivers.
 //!
 //! Left out, because kube-scheduler takes any of several: claims, and volumes, of equal size. Left out as a difference that is meant
 //! (docs/decisions/2026-11-23-claims-without-a-volume.md): a class that makes volumes, beside a volume that names the claim.
@@ -98,6 +98,36 @@ fn pod() -> impl Strategy<Value = Value> {
     })
 }
 
+/// What the driver of the classes publishes; none where it has no CSIDriver.
+fn driver() -> impl Strategy<Value = Option<Value>> {
+    let publishes = prop_oneof![4 => Just(json!(true)), 1 => Just(json!(false)), 1 => Just(Value::Null)];
+    let driver = publishes.prop_map(|publishes| json!({ "metadata": { "name": "p" }, "spec": { "storageCapacity": publishes } }));
+    prop::option::weighted(0.8, driver)
+}
+
+/// A capacity but for its name.
+fn capacity() -> impl Strategy<Value = Value> {
+    let expression = prop_oneof![
+        2 => prop::collection::vec(select(&["a", "b"]), 1..3).prop_map(|zones| json!({ "key": ZONE, "operator": "In", "values": zones })),
+        1 => select(&["a", "b"]).prop_map(|zone| json!({ "key": ZONE, "operator": "NotIn", "values": [zone] })),
+        1 => Just(json!({ "key": "rack", "operator": "Exists" })),
+    ];
+    let topology = prop_oneof![
+        1 => Just(Value::Null),
+        1 => Just(json!({})),
+        3 => select(&["n0", "n1", "n2"]).prop_map(|host| json!({ "matchLabels": { HOST: host } })),
+        3 => prop::collection::vec(expression, 1..3).prop_map(|all| json!({ "matchExpressions": all })),
+    ];
+    // The second last is less than a byte below 2 Gi, and the last is one byte below.
+    let size = || maybe(0.6, &["0", "1Gi", "2Gi", "3Gi", "5Gi", "2147483647500m", "2147483647"]);
+    (topology, select(&["made", "made", "anywhere", "local"]), size(), size()).prop_map(|(topology, class, capacity, largest)| {
+        json!({
+            "metadata": { "namespace": "csi" }, "storageClassName": class, "nodeTopology": topology,
+            "capacity": capacity, "maximumVolumeSize": largest,
+        })
+    })
+}
+
 fn sized(size: usize) -> Value {
     json!({ "storage": format!("{size}Gi") })
 }
@@ -109,8 +139,9 @@ fn question() -> impl Strategy<Value = Value> {
     let claims = (prop::collection::vec(claim(), CLAIMS), sizes(CLAIMS));
     let volumes = (prop::collection::vec(volume(), VOLUMES), sizes(VOLUMES));
     let zones = prop::collection::vec(select(&["a", "b"]), 0..2);
-    (nodes, claims, volumes, prop::collection::vec(pod(), 1..4), zones).prop_map(
-        |(nodes, (claims, sizes), (volumes, capacities), pods, zones)| {
+    let made = (zones, driver(), prop::collection::vec(capacity(), 0..6));
+    (nodes, claims, volumes, prop::collection::vec(pod(), 1..4), made).prop_map(
+        |(nodes, (claims, sizes), (volumes, volume_sizes), pods, (zones, driver, capacities))| {
             let node = |(number, (zone, rack)): (usize, (Option<String>, Option<String>))| {
                 let labels = json!({ HOST: format!("n{number}"), ZONE: zone, "rack": rack });
                 let allocatable = json!({ "cpu": "4", "pods": "20" });
@@ -134,7 +165,7 @@ fn question() -> impl Strategy<Value = Value> {
                 }
                 volume
             };
-            let volumes: Vec<Value> = volumes.into_iter().zip(capacities).enumerate().map(named_volume).collect();
+            let volumes: Vec<Value> = volumes.into_iter().zip(volume_sizes).enumerate().map(named_volume).collect();
             let pending: Vec<Value> = pods.into_iter().enumerate().map(|(number, pod)| named(pod, &format!("pending-{number}"))).collect();
             let terms: Vec<Value> =
                 zones.iter().map(|zone| json!({ "matchLabelExpressions": [{ "key": ZONE, "values": [zone] }] })).collect();
@@ -143,9 +174,15 @@ fn question() -> impl Strategy<Value = Value> {
                 json!({ "metadata": { "name": name }, "provisioner": provisioner, "volumeBindingMode": mode, "allowedTopologies": terms })
             };
             let classes = [class("local", "kubernetes.io/no-provisioner", &[]), class("made", "p", &terms), class("anywhere", "p", &[])];
+            let named_capacity = |(number, mut capacity): (usize, Value)| {
+                capacity["metadata"]["name"] = json!(format!("capacity-{number}"));
+                capacity
+            };
+            let capacities: Vec<Value> = capacities.into_iter().enumerate().map(named_capacity).collect();
+            let drivers: Vec<Value> = driver.into_iter().collect();
             without_nulls(json!({
                 "nodes": nodes, "pods": [], "pending": pending, "namespaces": [],
-                "claims": claims, "volumes": volumes, "classes": classes, "csiNodes": [], "attachments": [],
+                "claims": claims, "volumes": volumes, "classes": classes, "csiNodes": [], "attachments": [], "drivers": drivers, "capacities": capacities,
             }))
         },
     )

@@ -3,7 +3,7 @@
 //! ```text
 //!  claims, volumes, classes ──▶ resolve: what the claims of one pod require (PodVolumes), or which of them cannot be used
 //!  pods on nodes, attachments ─▶ in_use: which claims pods use, and which volumes each node counts ──▶ verdict: claim in use, limit reached
-//!  free volumes, reservations ─▶ supply: where claims without a volume would get one ────────────────▶ verdict: no volume there
+//!  free volumes, reservations, capacities ─▶ supply: where claims without a volume would get one ─────▶ verdict: no volume there
 //! ```
 //!
 //! The rules are those of kube-scheduler 1.36 (`plugins/volumebinding`, `volumezone`, `volumerestrictions`, `nodevolumelimits`).
@@ -11,6 +11,7 @@
 //! [`PlacedPods`](super::topology::placed::PlacedPods), so that a trial changes and undoes them with the pod. What a placement reserves for claims without a volume is
 //! in the undo log of the trial.
 
+mod capacities;
 mod free;
 mod in_use;
 pub mod reserved;
@@ -24,6 +25,7 @@ use crate::api::Uid;
 use crate::api::pod_terms::PodTerms;
 use crate::api::volumes::{AttachmentFacts, ClaimFacts, ClaimKey, StorageClassFacts, VolumeFacts, VolumeId};
 
+use capacities::Capacities;
 use free::FreeVolumes;
 use in_use::InUse;
 use reserved::Reserved;
@@ -57,6 +59,7 @@ pub struct Volumes {
     /// By driver: on how many nodes it has a limit.
     limited: BTreeMap<Arc<str>, usize>,
     free: FreeVolumes,
+    capacities: Capacities,
     reserved: Reserved,
     in_use: InUse,
     /// Whether the storage objects are not known, so that claims require nothing.

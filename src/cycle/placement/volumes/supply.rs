@@ -2,7 +2,7 @@
 //!
 //! The rules of kube-scheduler 1.36 (`plugins/volumebinding`: `findMatchingVolumes`, `checkVolumeProvisions`). The smallest claim chooses first, and takes the smallest
 //! free volume of its class that serves it and that the node can mount; of equal ones the first by name. A claim without such a volume gets one made, if its class can make
-//! one for the node. Some claims have no choice left: one that an earlier pod has reserved for, one with a selected node, and one that a volume names.
+//! one for the node and its driver has enough storage there. Some claims have no choice left: one that an earlier pod has reserved for, one with a selected node, and one that a volume names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,8 +12,10 @@ use crate::api::pod::NodeRequirement;
 use crate::api::volumes::{ClaimFacts, ClaimKey, ClaimRequest, StorageClassFacts, VolumeFacts};
 use crate::cycle::explain::Reason;
 use crate::cycle::placement::filter::can_mount;
+use crate::resources::Amount;
 
 use super::Volumes;
+use super::capacities::Capacities;
 use super::reserved::Reservation;
 
 /// How a claim gets its volume.
@@ -30,6 +32,8 @@ pub enum Source {
 pub enum Missing {
     /// No free volume serves it there, and none is made there.
     Volume,
+    /// None is free there, and there is too little storage to make one.
+    Storage,
 }
 
 impl Missing {
@@ -38,6 +42,7 @@ impl Missing {
     pub const fn reason(self) -> Reason {
         match self {
             Self::Volume => Reason::NoVolume,
+            Self::Storage => Reason::NotEnoughStorage,
         }
     }
 }
@@ -45,7 +50,7 @@ impl Missing {
 /// The claims of a pod that have no volume, prepared to be asked about many nodes.
 #[derive(Debug)]
 pub struct Supply<'a> {
-    /// The smallest first. None where one of them is not known, or has a volume by now.
+    /// Claims with a selected node, and then the smallest first: the first claim without a volume gives the reason. None where one of them is not known, or has a volume by now.
     claims: Option<Vec<Wants<'a>>>,
 }
 
@@ -61,11 +66,27 @@ enum From<'a> {
     /// An earlier pod has reserved for it.
     Reserved(&'a Reservation, Option<&'a VolumeFacts>),
     /// Its volume is made for the selected node.
-    Node(&'a Arc<str>, &'a StorageClassFacts),
+    Node(&'a Arc<str>, Maker<'a>),
     /// This volume names it.
     Named(&'a VolumeFacts),
     /// A free volume, or one that is made.
-    Any(Candidates<'a>, &'a StorageClassFacts),
+    Any(Candidates<'a>, Maker<'a>),
+}
+
+/// The class that makes the volume of a claim.
+#[derive(Debug)]
+struct Maker<'a> {
+    class: &'a StorageClassFacts,
+    size: Amount,
+    capacities: &'a Capacities,
+}
+
+impl Maker<'_> {
+    fn on(&self, node: &NodeFacts) -> Result<Source, Missing> {
+        let driver = self.class.provisioner.as_ref().filter(|_| self.class.topologies.allow(&node.labels)).ok_or(Missing::Volume)?;
+        let suffices = self.capacities.suffice(driver, &self.class.name, self.size, &node.labels);
+        suffices.then_some(Source::Provisioner).ok_or(Missing::Storage)
+    }
 }
 
 impl Volumes {
@@ -77,7 +98,9 @@ impl Volumes {
             let known = self.claims.get(key).and_then(|facts| Some((facts, facts.request.as_deref()?)));
             let class = known.and_then(|(facts, _)| self.classes.get(facts.class.as_ref()?));
             let Some(((facts, request), class)) = known.zip(class) else { return Supply { claims: None } };
-            wanted.push((request.wanted.size, Wants { key, from: self.source(facts, request, class) }));
+            let from = self.source(facts, request, class);
+            let size = (!matches!(from, From::Node(..))).then_some(request.wanted.size);
+            wanted.push((size, Wants { key, from }));
         }
         wanted.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.key.cmp(other.key)));
         Supply { claims: Some(wanted.into_iter().map(|(_, wants)| wants).collect()) }
@@ -88,12 +111,13 @@ impl Volumes {
             let volume = if let Source::Volume(name) = &reservation.source { self.volumes.get(name) } else { None };
             return From::Reserved(reservation, volume);
         }
+        let maker = Maker { class, size: request.wanted.size, capacities: &self.capacities };
         if let Some(node) = &request.selected_node {
-            return From::Node(node, class);
+            return From::Node(node, maker);
         }
         match self.named_for(&facts.key, request) {
             Some(volume) => From::Named(volume),
-            None => From::Any(Candidates::of(self, &class.name, request), class),
+            None => From::Any(Candidates::of(self, &class.name, request), maker),
         }
     }
 
@@ -115,9 +139,13 @@ impl Supply<'_> {
     ///
     /// A claim gets no volume there.
     pub fn on(&self, node: &NodeFacts) -> Result<Vec<(ClaimKey, Source)>, Missing> {
+        let claims = self.claims.as_ref().ok_or(Missing::Volume)?;
+        if claims.iter().any(|wants| matches!(wants.from, From::Node(of, _) if **of != *node.name)) {
+            return Err(Missing::Volume);
+        }
         let mut chosen = Vec::new();
-        for wants in self.claims.as_ref().ok_or(Missing::Volume)? {
-            let source = wants.from.on(node, &chosen).ok_or(Missing::Volume)?;
+        for wants in claims {
+            let source = wants.from.on(node, &chosen)?;
             chosen.push((wants.key.clone(), source));
         }
         Ok(chosen)
@@ -125,19 +153,22 @@ impl Supply<'_> {
 }
 
 impl From<'_> {
-    fn on(&self, node: &NodeFacts, chosen: &[(ClaimKey, Source)]) -> Option<Source> {
+    fn on(&self, node: &NodeFacts, chosen: &[(ClaimKey, Source)]) -> Result<Source, Missing> {
         let mounts = |volume: &&VolumeFacts| can_mount(&volume.affinity, node);
-        let makes = |class: &StorageClassFacts| class.provisioner.is_some() && class.topologies.allow(&node.labels);
         match self {
-            Self::Reserved(Reservation { source: source @ Source::Volume(_), .. }, volume) => volume.filter(mounts).map(|_| source.clone()),
-            Self::Reserved(Reservation { source: Source::Provisioner, node: of, .. }, _) => {
-                (*of == node.name).then_some(Source::Provisioner)
+            Self::Reserved(Reservation { source: source @ Source::Volume(_), .. }, volume) => {
+                volume.filter(mounts).map(|_| source.clone()).ok_or(Missing::Volume)
             }
-            Self::Node(of, class) => (**of == node.name && makes(class)).then_some(Source::Provisioner),
-            Self::Named(volume) => Some(*volume).filter(mounts).map(|volume| Source::Volume(Arc::clone(&volume.name))),
-            Self::Any(candidates, class) => match candidates.first_on(node, chosen) {
-                Some(volume) => Some(Source::Volume(Arc::clone(&volume.name))),
-                None => makes(class).then_some(Source::Provisioner),
+            Self::Reserved(Reservation { source: Source::Provisioner, node: of, .. }, _) => {
+                (*of == node.name).then_some(Source::Provisioner).ok_or(Missing::Volume)
+            }
+            Self::Node(_, maker) => maker.on(node),
+            Self::Named(volume) => {
+                Some(*volume).filter(mounts).map(|volume| Source::Volume(Arc::clone(&volume.name))).ok_or(Missing::Volume)
+            }
+            Self::Any(candidates, maker) => match candidates.first_on(node, chosen) {
+                Some(volume) => Ok(Source::Volume(Arc::clone(&volume.name))),
+                None => maker.on(node),
             },
         }
     }
