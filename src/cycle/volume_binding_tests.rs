@@ -373,3 +373,5 @@ fn a_volume_that_is_seen_after_its_claim_is_waited_for() {
     bind_claim(&mut state, volume("made", 5, Some("a1")), data);
     assert_eq!(bound(&cycle(&mut state)), [("g-0", "a1")]);
 }
+
+mod while_held;

@@ -127,6 +127,16 @@ impl ClaimFacts {
             is_for_one_pod: spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod"),
         }
     }
+
+    /// Returns whether the other is the same to every pod, whatever its version is.
+    #[must_use]
+    pub fn means_the_same(&self, other: &Self) -> bool {
+        let same_request = match (&self.request, &other.request) {
+            (Some(request), Some(other)) => request.asks_the_same(other),
+            (request, other) => request.is_none() && other.is_none(),
+        };
+        same_request && Self { request: other.request.clone(), ..self.clone() } == *other
+    }
 }
 
 #[cfg(test)]

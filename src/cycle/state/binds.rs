@@ -16,18 +16,19 @@ use super::SchedulingState;
 
 impl SchedulingState {
     /// Assumes the placements of the PodGroup and returns the binds. Where a claim of one of the pods has no volume, all of them are held, and a later cycle
-    /// returns the binds.
+    /// returns the binds. So are further members while the minimum of the PodGroup is.
     pub(in crate::cycle) fn assume_all(&mut self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
         let mut left = self.cache.groups.get(key).map(|group| group.total_demand.clone()).unwrap_or_default();
         let claims = self.claims_without_volume(placements);
+        let is_held = !claims.is_empty() || self.waits_for_minimum(key);
         let mut assumed = Vec::with_capacity(placements.len());
         for placement in placements {
-            if self.cache.assume(placement, !claims.is_empty()).is_some() {
+            if self.cache.assume(placement, is_held).is_some() {
                 left.sub(&placement.resources);
                 assumed.push(placement.clone());
             }
         }
-        if !claims.is_empty() {
+        if is_held {
             self.volume_bindings.hold(&self.cache, key, &assumed, minimum, &claims);
         }
         // Its queue may be over its share now, and its gang may not need another member any more (R2, R6).
@@ -35,7 +36,7 @@ impl SchedulingState {
         // The demand became a charge, so the sum of both is what it was, and so are the shares.
         self.keeping_shares(|state| state.group_changed(key));
         self.cache.sharing.outdated |= self.cache.groups.get(key).is_some_and(|group| left != group.total_demand);
-        if claims.is_empty() { self.binds_of(key, &assumed, minimum) } else { Vec::new() }
+        if is_held { Vec::new() } else { self.binds_of(key, &assumed, minimum) }
     }
 
     /// Returns the binds of these assumed placements.

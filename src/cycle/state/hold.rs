@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::accounting::Placement;
 use crate::api::volumes::ClaimKey;
 use crate::api::{GroupKey, Uid};
-use crate::cycle::cache::Change;
+use crate::cycle::cache::{Change, gang};
 use crate::cycle::explain::{Refusal, Step};
 use crate::cycle::plan::{Bind, VolumeWrite};
-use crate::cycle::volume_binding::{BACKOFF, Progress, VolumeBinding};
+use crate::cycle::volume_binding::{BACKOFF, CHANGED, Progress, VolumeBinding};
 use crate::resources::Resources;
 
 use super::SchedulingState;
@@ -31,7 +31,8 @@ impl SchedulingState {
         while let Some(number) = self.volume_bindings.take_changed(now, timeout) {
             match self.volume_bindings.progress(&self.cache, number, now) {
                 Progress::Waits => {}
-                Progress::Ready => binds.extend(self.end_hold(number)),
+                Progress::Ready if self.would_bind_all_again(number) => binds.extend(self.end_hold(number)),
+                Progress::Ready => self.give_back(number, CHANGED, now),
                 Progress::Broken(why) => self.give_back(number, &why, now),
             }
         }
@@ -60,6 +61,18 @@ impl SchedulingState {
         self.volume_bindings.write_failed(binding, claim, why);
     }
 
+    /// Whether these members have to be held because the minimum of their PodGroup is.
+    pub(super) fn waits_for_minimum(&self, key: &GroupKey) -> bool {
+        self.cache.groups.get(key).is_some_and(|group| group.counts.held > 0) && !self.volume_bindings.has_minimum(&self.cache, key, None)
+    }
+
+    /// Whether each held pod would be placed on its node again. It may be long ago that it was, and other schedulers did not see it there.
+    fn would_bind_all_again(&mut self, number: u64) -> bool {
+        let Some(binding) = self.volume_bindings.get(number) else { return false };
+        let binds = self.binds_of(&binding.key, &binding.places, binding.minimum);
+        binds.iter().all(|bind| self.would_bind_again(bind))
+    }
+
     fn end_hold(&mut self, number: u64) -> Vec<Bind> {
         let Some(binding) = self.volume_bindings.remove(number) else { return Vec::new() };
         self.let_go(&binding);
@@ -73,6 +86,10 @@ impl SchedulingState {
         self.let_go(&binding);
         for place in &binding.places {
             self.take_back(&place.uid, (Step::Volumes, why), now, |failures| BACKOFF.delay(failures));
+        }
+        let group = self.cache.groups.get(&binding.key);
+        if !group.is_some_and(|group| group.facts.as_deref().is_some_and(|facts| gang::is_satisfied(group, facts))) {
+            self.volume_bindings.group_failed(&binding.key, why);
         }
         self.cache.changed(Change::Group(binding.key));
         self.follow();

@@ -31,12 +31,14 @@ impl SchedulingState {
 
     /// Adds or updates a volume.
     pub fn apply_volume(&mut self, facts: VolumeFacts) {
+        self.reserved_volume_changed(&facts.name);
         let pods = self.cache.set_volume(&Arc::clone(&facts.name), Some(facts));
         self.read_again(pods);
     }
 
     /// Removes a volume.
     pub fn delete_volume(&mut self, name: &Arc<str>) {
+        self.reserved_volume_changed(name);
         let pods = self.cache.set_volume(name, None);
         self.read_again(pods);
     }
@@ -99,6 +101,13 @@ impl SchedulingState {
     pub fn delete_capacity(&mut self, key: &CapacityKey) {
         let pods = self.cache.set_capacity(key, None);
         self.read_again(pods);
+    }
+
+    /// A volume that is reserved for a claim changed or is gone.
+    fn reserved_volume_changed(&mut self, name: &str) {
+        if self.cache.volumes().is_reserved(name) {
+            self.volume_bindings.surroundings_changed();
+        }
     }
 
     /// Finds again what the claims of these pods mean. A pod for which that is the same is not changed.

@@ -9,7 +9,9 @@
 //!
 //! The pods of one placement (a gang, or one further member) are held together. They are charged to their nodes and their queue as pods that are being bound. For each
 //! claim one write goes out: it ties the claim to the volume that the trial has reserved for it, or to the node. The binder of kube-controller-manager and the provisioner do
-//! the rest. No pod is bound before all claims are.
+//! the rest. No pod is bound before all claims are, and no further member before the minimum of its PodGroup.
+//!
+//! Much may change meanwhile: other schedulers do not see what is held here. So the decision is made again before the pods are bound.
 //!
 //! Whatever goes wrong, all pods of the binding give their nodes back. What was written stays: a claim that is tied to a volume or to a node gets that volume, or one on
 //! that node, also in the next attempt. So nothing is provisioned twice, and a new leader continues from what the claims and volumes say.
@@ -26,14 +28,14 @@ use crate::api::{GroupKey, Uid};
 use crate::backoff::Backoff;
 use crate::resources::Resources;
 
-use super::cache::Cache;
+use super::cache::{Cache, gang};
 use super::explain::Refusal;
 use super::placement::volumes::supply::Source;
 use super::plan::{Tie, VolumeWrite};
 
 use progress::is_bound;
 
-pub(in crate::cycle) use progress::Progress;
+pub(in crate::cycle) use progress::{CHANGED, Progress};
 
 /// The back-off of a PodGroup that has given its nodes back.
 pub(in crate::cycle) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
@@ -51,7 +53,7 @@ pub(in crate::cycle) struct VolumeBinding {
     pub(in crate::cycle) reserved: Vec<ClaimKey>,
     /// All claims that had no volume.
     claims: BTreeSet<ClaimKey>,
-    /// Those that were seen with the selected node.
+    /// Those that were seen with the selected node, or with the volume that names them.
     tied: BTreeSet<ClaimKey>,
     /// When the nodes are given back (monotonic); none before the next cycle.
     until: Option<Duration>,
@@ -59,12 +61,20 @@ pub(in crate::cycle) struct VolumeBinding {
     failed: Option<String>,
 }
 
+/// The bindings that wait for one claim. Pods of several may share it: it is tied once.
+#[derive(Debug)]
+struct Waiting {
+    /// The first binding, with whose number the write goes out. It may be over before the others are.
+    writer: u64,
+    bindings: BTreeSet<u64>,
+}
+
 /// All pods that wait for volumes.
 #[derive(Debug, Default)]
 pub(in crate::cycle) struct VolumeBindings {
     all: BTreeMap<u64, VolumeBinding>,
     of_pod: BTreeMap<Uid, u64>,
-    of_claim: BTreeMap<ClaimKey, BTreeSet<u64>>,
+    of_claim: BTreeMap<ClaimKey, Waiting>,
     of_group: BTreeMap<GroupKey, BTreeSet<u64>>,
     deadlines: BTreeSet<(Duration, u64)>,
     /// What is held for them in each queue.
@@ -94,10 +104,9 @@ impl VolumeBindings {
         let reserved = claims.iter().flat_map(|(_, claims)| claims).filter(|claim| volumes.reservation(claim).is_some()).cloned().collect();
         let mut failed = None;
         for claim in &all {
-            let bindings = self.of_claim.entry(claim.clone()).or_default();
-            // Pods of another binding may share the claim: it is tied once.
-            let is_first = bindings.is_empty();
-            bindings.insert(number);
+            let waiting = self.of_claim.entry(claim.clone()).or_insert_with(|| Waiting { writer: number, bindings: BTreeSet::new() });
+            let is_first = waiting.writer == number;
+            waiting.bindings.insert(number);
             match write(cache, number, claim) {
                 Ok(write) => self.writes.extend(write.filter(|_| is_first)),
                 Err(why) => _ = failed.get_or_insert(why),
@@ -121,8 +130,22 @@ impl VolumeBindings {
         self.changed.remove(&number);
         binding.until.into_iter().for_each(|until| _ = self.deadlines.remove(&(until, number)));
         self.writes.retain(|write| write.binding != number);
-        binding.claims.iter().for_each(|claim| leave(&mut self.of_claim, claim, number));
-        leave(&mut self.of_group, &binding.key, number);
+        for claim in &binding.claims {
+            if let Some(waiting) = self.of_claim.get_mut(claim) {
+                waiting.bindings.remove(&number);
+                if waiting.bindings.is_empty() {
+                    self.of_claim.remove(claim);
+                }
+            }
+        }
+        if let Some(bindings) = self.of_group.get_mut(&binding.key) {
+            bindings.remove(&number);
+            // They may have waited for this one.
+            self.changed.extend(bindings.iter());
+            if bindings.is_empty() {
+                self.of_group.remove(&binding.key);
+            }
+        }
         for place in &binding.places {
             self.of_pod.remove(&place.uid);
             if let Some(held) = self.queues.get_mut(&place.queue) {
@@ -147,7 +170,7 @@ impl VolumeBindings {
 
     /// A claim changed or is gone.
     pub(in crate::cycle) fn claim_changed(&mut self, claim: &ClaimKey) {
-        self.changed.extend(self.of_claim.get(claim).into_iter().flatten());
+        self.changed.extend(self.of_claim.get(claim).into_iter().flat_map(|waiting| &waiting.bindings));
     }
 
     /// A PodGroup changed or is gone.
@@ -160,15 +183,39 @@ impl VolumeBindings {
         self.changed.extend(self.all.keys());
     }
 
-    /// A write for this binding failed, and with it every binding with the claim.
+    /// The write with the number of this binding failed, and with it every binding that relies on it.
     pub(in crate::cycle) fn write_failed(&mut self, number: u64, claim: &ClaimKey, why: &str) {
-        let bindings = self.of_claim.get(claim).filter(|bindings| bindings.contains(&number));
-        for number in bindings.into_iter().flatten() {
-            let Some(binding) = self.all.get_mut(number) else { continue };
-            let failed = || format!("persistentvolumeclaim \"{}\" could not be tied to its volume or node: {why}", claim.name);
-            binding.failed.get_or_insert_with(failed);
-            self.changed.insert(*number);
+        let why = format!("persistentvolumeclaim \"{}\" could not be tied to its volume or node: {why}", claim.name);
+        let waiting = self.of_claim.get(claim).filter(|waiting| waiting.writer == number);
+        let bindings = waiting.map(|waiting| waiting.bindings.clone()).unwrap_or_default();
+        bindings.iter().for_each(|number| self.fail(*number, &why));
+    }
+
+    /// The other bindings of the PodGroup cannot go on either.
+    pub(in crate::cycle) fn group_failed(&mut self, key: &GroupKey, why: &str) {
+        let bindings = self.of_group.get(key).cloned().unwrap_or_default();
+        bindings.iter().for_each(|number| self.fail(*number, why));
+    }
+
+    fn fail(&mut self, number: u64, why: &str) {
+        if let Some(binding) = self.all.get_mut(&number) {
+            binding.failed.get_or_insert_with(|| why.to_owned());
+            self.changed.insert(number);
         }
+    }
+
+    /// Returns the binding.
+    pub(in crate::cycle) fn get(&self, number: u64) -> Option<&VolumeBinding> {
+        self.all.get(&number)
+    }
+
+    /// Returns whether the PodGroup has its minimum without the members that are held, but for those of this binding. Until then no other member of it is bound.
+    pub(in crate::cycle) fn has_minimum(&self, cache: &Cache, key: &GroupKey, but: Option<u64>) -> bool {
+        let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else { return true };
+        let others = self.of_group.get(key).into_iter().flatten().filter(|number| Some(**number) != but);
+        let held =
+            others.filter_map(|number| self.all.get(number)).flat_map(|binding| &binding.places).map(|place| place.uid.clone()).collect();
+        gang::resolve_without(cache, group, facts, &held).is_ok_and(|gang| gang == gang::Gang::default())
     }
 
     /// Takes the next binding for which something changed. Its time begins, if it has not yet.
@@ -213,7 +260,14 @@ impl VolumeBindings {
 
     /// Returns what has become of the binding.
     pub(in crate::cycle) fn progress(&mut self, cache: &Cache, number: u64, now: Duration) -> Progress {
-        self.all.get_mut(&number).map_or(Progress::Waits, |binding| binding.progress(cache, now))
+        let Some(mut progress) = self.all.get_mut(&number).map(|binding| binding.progress(cache, now)) else { return Progress::Waits };
+        if let (Progress::Ready, Some(binding)) = (&progress, self.all.get(&number))
+            && !self.has_minimum(cache, &binding.key, Some(number))
+        {
+            let is_late = binding.until.is_some_and(|until| until <= now);
+            progress = if is_late { Progress::Broken("the minimum was not bound in time".to_owned()) } else { Progress::Waits };
+        }
+        progress
     }
 
     #[cfg(test)]
@@ -252,14 +306,4 @@ fn write(cache: &Cache, binding: u64, key: &ClaimKey) -> Result<Option<VolumeWri
         Source::Provisioner => Tie::Node { name: Arc::clone(&reservation.node), resource_version: request.resource_version },
     };
     Ok(Some(VolumeWrite { binding, claim: key.clone(), claim_uid: request.uid.clone(), tie }))
-}
-
-/// Takes the number from the set of the key, and the set if it is empty.
-fn leave<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, number: u64) {
-    if let Some(set) = sets.get_mut(key) {
-        set.remove(&number);
-        if set.is_empty() {
-            sets.remove(key);
-        }
-    }
 }

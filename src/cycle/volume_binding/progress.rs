@@ -5,8 +5,12 @@ use std::time::Duration;
 use crate::api::volumes::{ClaimKey, WhyUnusable};
 use crate::cycle::cache::{Cache, Member, State, gang};
 use crate::cycle::placement::filter::lasting_refusal;
+use crate::cycle::placement::volumes::supply::Source;
 
 use super::VolumeBinding;
+
+/// Why pods are not bound where a cycle would not decide on it any more.
+pub(in crate::cycle) const CHANGED: &str = "a node, a queue or a volume is not as it was chosen";
 
 /// What has become of a binding.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +30,7 @@ impl VolumeBinding {
             return Progress::Broken(why);
         }
         if !self.may_bind(cache) {
-            return Progress::Broken("a node, a queue or a volume is not as it was chosen".to_owned());
+            return Progress::Broken(CHANGED.to_owned());
         }
         match self.claims.iter().find(|claim| !is_bound(cache, claim)) {
             None if self.is_resolved(cache) => Progress::Ready,
@@ -59,19 +63,42 @@ impl VolumeBinding {
             if let Some(claim) = member.facts.unusable_claim.as_ref().filter(|claim| !may_pass(&claim.why)) {
                 return Some(claim.to_string());
             }
+            let unbound = member.facts.constraints.volumes.iter().flat_map(|volumes| &volumes.unbound);
+            if let Some(claim) = unbound.into_iter().find(|claim| !self.claims.contains(claim)) {
+                return Some(format!("persistentvolumeclaim \"{}\" has no volume any more", claim.name));
+            }
         }
         None
     }
 
-    /// Returns which claim has its selected node no more: its provisioner cannot make the volume there.
+    /// Returns which claim has lost its volume, or has its selected node no more: its provisioner cannot make the volume there.
     fn given_back(&mut self, cache: &Cache) -> Option<String> {
+        let volumes = cache.volumes();
         for key in &self.claims {
-            let Some(request) = cache.volumes().claim(key).and_then(|facts| facts.request.as_ref()) else { continue };
-            let reservation = cache.volumes().reservation(key);
-            if reservation.is_some_and(|reservation| request.selected_node.as_ref() == Some(&reservation.node)) {
+            let request = volumes.claim(key).and_then(|facts| facts.request.as_ref());
+            let Some((request, reservation)) = request.zip(volumes.reservation(key)) else { continue };
+            let is_tied = match &reservation.source {
+                Source::Provisioner => request.selected_node.as_ref() == Some(&reservation.node),
+                Source::Volume(name) => {
+                    let Some(volume) = volumes.volume(name) else { return Some(format!("persistentvolume \"{name}\" is gone")) };
+                    let uid = volume.claim.as_ref().and_then(|of| of.uid.as_ref());
+                    if uid.is_some_and(|uid| *uid != request.uid) {
+                        return Some(format!("persistentvolume \"{name}\" is given to another claim"));
+                    }
+                    uid.is_some()
+                }
+            };
+            if is_tied {
                 self.tied.insert(key.clone());
             } else if self.tied.contains(key) {
-                return Some(format!("the provisioner made no volume for persistentvolumeclaim \"{}\" on its selected node", key.name));
+                return Some(match &reservation.source {
+                    Source::Provisioner => {
+                        format!("the provisioner made no volume for persistentvolumeclaim \"{}\" on its selected node", key.name)
+                    }
+                    Source::Volume(name) => {
+                        format!("persistentvolume \"{name}\" is not reserved for persistentvolumeclaim \"{}\" any more", key.name)
+                    }
+                });
             }
         }
         None

@@ -97,6 +97,10 @@ impl Volumes {
         if self.claims.get(key) == facts.as_ref() {
             return Affected::default();
         }
+        if let Some((before, now)) = self.claims.get_mut(key).zip(facts.as_ref()).filter(|(before, now)| before.means_the_same(now)) {
+            before.clone_from(now);
+            return Affected::default();
+        }
         let before = self.claims.remove(key);
         if let Some(before) = &before {
             before.volume.iter().for_each(|volume| leave(&mut self.claims_of_volume, volume, key));
@@ -300,5 +304,31 @@ fn leave<K: Ord, M: Ord>(sets: &mut BTreeMap<K, BTreeSet<M>>, key: &K, member: &
         if set.is_empty() {
             sets.remove(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::volumes::PodClaim;
+
+    /// Any client with the right to write a claim may do so often, and many pods may name it.
+    #[test]
+    fn a_new_version_of_a_claim_without_a_volume_concerns_no_pod() {
+        let mut volumes = Volumes::default();
+        let pod_claim = PodClaim { name: "c".into(), is_ephemeral: false };
+        volumes.join(&Uid::from("p"), &PodTerms { namespace: "ns".into(), claims: vec![pod_claim], ..PodTerms::default() });
+        let key = ClaimKey::new("ns", "c");
+        let mut set = |version: &str, node: Option<&str>| {
+            let annotations = node.map(|node| json!({ "volume.kubernetes.io/selected-node": node }));
+            let meta = json!({ "namespace": "ns", "name": "c", "uid": "u", "resourceVersion": version, "annotations": annotations });
+            let facts = ClaimFacts::of(&serde_json::from_value(json!({ "metadata": meta })).unwrap());
+            let affected = volumes.set_claim(&key, Some(facts.clone()));
+            assert_eq!(volumes.claim(&key), Some(&facts));
+            affected.pods.len()
+        };
+        assert_eq!([set("1", None), set("2", None), set("3", Some("n")), set("4", Some("n"))], [1, 0, 1, 0]);
     }
 }

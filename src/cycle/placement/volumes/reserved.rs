@@ -51,6 +51,12 @@ impl Volumes {
         self.reserved.of(claim)
     }
 
+    /// Returns whether the volume is reserved for a claim.
+    #[must_use]
+    pub fn is_reserved(&self, volume: &str) -> bool {
+        self.reserved.has_volume(volume)
+    }
+
     /// Returns the known pods with a claim of the class that has no volume.
     pub(super) fn waiting_for(&self, class: &str) -> BTreeSet<Uid> {
         let claims = self.unbound.get(class).into_iter().flatten();

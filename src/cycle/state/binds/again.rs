@@ -51,6 +51,7 @@ impl SchedulingState {
             || facts.group != bind.group
             || member.state() != State::Placed
             || member.blocked().is_some()
+            || facts.constraints.volumes.as_ref().is_some_and(|volumes| !volumes.unbound.is_empty())
         {
             return None;
         }
