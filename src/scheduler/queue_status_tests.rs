@@ -1,13 +1,14 @@
-//! The status of queues next to Volcano's queue controller (`--queue-status=obey`).
+//! The status of queues next to another writer: Volcano's queue controller (`--queue-status=obey`), or the scheduler of another release.
 
 use serde_json::json;
 
 use super::command::{self, Command};
 use super::event::{Change, Event, Report, Subject, WriteOutcome};
 use super::state::State;
-use super::testing::{at, binds, leading, state};
-use crate::api::QueueFacts;
+use super::testing::{at, binds, leading, state, written};
+use crate::api::quantities::RawQuantity;
 use crate::api::queue::QueueStatus;
+use crate::api::{QueueFacts, Uid};
 use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::runtime::flags::QueueStatusBy;
 
@@ -80,4 +81,66 @@ fn only_allocated_is_written_in_the_status() {
     let allocated = json!({ "status": { "allocated": { "cpu": "1", "pods": "1" } } });
     assert!(patched.contains(&("team".to_owned(), allocated)), "{patched:?}");
     assert!(patched.iter().all(|(_, patch)| patch.pointer("/status/state").is_none()), "{patched:?}");
+}
+
+/// Returns the queue `team` as another release wrote it.
+fn foreign() -> QueueFacts {
+    let allocated = [("cpu".to_owned(), RawQuantity::Text("7".to_owned()))].into();
+    let status = QueueStatus { state: Some("Open".to_owned()), allocated: Some(allocated), ..QueueStatus::default() };
+    QueueFacts { status, ..queue("team", Some("root"), &[]) }
+}
+
+/// Runs a tick at each of these seconds and returns the seconds in which `team` was written. The other release writes over each write at once.
+fn contested(state: &mut State, seconds: std::ops::Range<u64>, outcome: &WriteOutcome) -> Vec<u64> {
+    let mut times = Vec::new();
+    for second in seconds {
+        for subject in state.tick(at(second * 1000)).iter().filter_map(super::state::subject) {
+            if matches!(&subject, Subject::Queue(name) if &**name == "team") {
+                times.push(second);
+                state.learn(Report::Written(subject, outcome.clone()), at(second * 1000));
+                state.apply(Event::Queues(Change::Apply(foreign())), at(second * 1000 + 100));
+            } else {
+                state.learn(Report::Written(subject, written("2")), at(second * 1000));
+            }
+        }
+    }
+    times
+}
+
+fn contested_queue(by: QueueStatusBy) -> State {
+    let mut state =
+        leading(state().with_queue_status(by), vec![node("n", &[("cpu", 4)])], vec![], vec![group("ns", "g", 1, "team")], vec![foreign()]);
+    let _cycle = state.tick(at(0));
+    state
+}
+
+#[test]
+fn two_releases_that_write_one_queue_answer_each_other_once_a_minute() {
+    for by in [QueueStatusBy::Own, QueueStatusBy::Obey] {
+        let mut state = contested_queue(by);
+        let times = contested(&mut state, 1..300, &written("2"));
+        assert_eq!(times, [1, 61, 121, 181, 241], "{by:?}");
+    }
+}
+
+#[test]
+fn an_own_change_of_a_contested_queue_is_written_at_once() {
+    for by in [QueueStatusBy::Own, QueueStatusBy::Obey] {
+        let mut state = contested_queue(by);
+        assert_eq!(contested(&mut state, 1..10, &written("2")), [1], "{by:?}");
+        state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(10_000));
+        let _cycle = state.tick(at(10_000));
+        assert_eq!(contested(&mut state, 11..80, &written("2")), [11, 71], "{by:?}");
+    }
+}
+
+#[test]
+fn a_failed_write_and_a_queue_that_is_created_again_do_not_wait_for_the_minute() {
+    let mut state = contested_queue(QueueStatusBy::Own);
+    let failed = contested(&mut state, 1..10, &WriteOutcome::Failed("unavailable"));
+    assert_eq!(failed, [1, 2, 3, 5, 9], "only the back-off delays it");
+    assert_eq!(contested(&mut state, 17..30, &written("2")), [17]);
+    state.apply(Event::Queues(Change::Apply(QueueFacts { uid: Uid::from("another"), ..queue("team", Some("root"), &[]) })), at(30_000));
+    let _cycle = state.tick(at(30_000));
+    assert_eq!(contested(&mut state, 31..40, &written("2")), [31, 33], "the second write is to the queue with the first UID again");
 }

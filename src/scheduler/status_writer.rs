@@ -26,7 +26,7 @@ use super::pod_writes::PodWrites;
 use super::state::{Now, subject};
 use super::write_queue::WriteQueue;
 use super::write_throttle::WriteThrottle;
-use super::written_status::WrittenStatus;
+use super::written_status::{WrittenQueue, WrittenStatus};
 
 /// Changes within this time are merged into one write.
 pub(super) const MERGE: Duration = Duration::from_millis(150);
@@ -60,6 +60,8 @@ pub struct StatusWriter {
     pods: PodWrites,
     group_status: BTreeMap<GroupKey, WrittenStatus>,
     queue_status: BTreeMap<Arc<str>, QueueStatus>,
+    /// The last write to each queue, so that two programs that write it do not answer each other without end.
+    queue_writes: BTreeMap<Arc<str>, WrittenQueue>,
     /// The shared budget for conditions in which only the amounts have changed.
     throttle: WriteThrottle,
     /// The cause in the last Event about each PodGroup.
@@ -85,6 +87,7 @@ impl StatusWriter {
             pods: PodWrites::new(),
             group_status: BTreeMap::new(),
             queue_status: BTreeMap::new(),
+            queue_writes: BTreeMap::new(),
             throttle: WriteThrottle::default(),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
@@ -124,9 +127,10 @@ impl StatusWriter {
         }
     }
 
-    /// Forgets what was written to PodGroups: the cluster went back to a state that may not have it.
+    /// Forgets what was written: the cluster went back to a state that may not have it.
     pub fn went_back(&mut self) {
         self.group_status.clear();
+        self.queue_writes.clear();
     }
 
     /// Forgets a deleted PodGroup.
@@ -147,6 +151,7 @@ impl StatusWriter {
     pub fn queue_gone(&mut self, name: &Arc<str>) {
         self.queue_events.remove(name);
         self.queue_status.remove(name);
+        self.queue_writes.remove(name);
         self.queues.forget(name);
     }
 
@@ -296,18 +301,28 @@ impl StatusWriter {
             return Some(Command::QueueEvent { name: Arc::clone(name), uid: facts.uid.clone(), message, now: now.wall });
         }
         let stands = self.queue_status.get(name).unwrap_or(&facts.status);
-        let mut wanted = queue_status::status(scheduling, name);
+        let mut own = queue_status::status(scheduling, name);
         let by = self.queue_status_by;
-        if by == QueueStatusBy::Obey {
-            wanted = QueueStatus { allocated: wanted.allocated, ..stands.clone() };
-        }
+        let wanted = match by {
+            QueueStatusBy::Own => own.clone(),
+            QueueStatusBy::Obey => {
+                own = QueueStatus { allocated: own.allocated, ..QueueStatus::default() };
+                QueueStatus { allocated: own.allocated.clone(), ..stands.clone() }
+            }
+        };
         if queue_status::same(stands, &wanted) {
+            return None;
+        }
+        let may_repeat = self.queue_writes.get(name).filter(|last| last.has(&facts.uid, &own)).map(WrittenQueue::may_repeat);
+        if let Some(until) = may_repeat.filter(|until| *until > now.since_start) {
+            self.queues.want(name, &self.cluster, until, Duration::ZERO);
             return None;
         }
         let kept = |key: &&String| wanted.allocated.as_ref().is_some_and(|allocated| allocated.contains_key(*key));
         let standing = stands.allocated.iter().chain(&facts.status.allocated).flatten().map(|(key, _)| key);
         let gone = standing.filter(|key| !kept(key)).cloned().collect();
         self.queue_status.insert(Arc::clone(name), wanted.clone());
+        self.queue_writes.insert(Arc::clone(name), WrittenQueue { uid: facts.uid.clone(), own, at: now.since_start });
         Some(Command::Queue { name: Arc::clone(name), status: wanted, gone, by })
     }
 
@@ -348,6 +363,7 @@ impl StatusWriter {
             Subject::Queue(name) => {
                 if !matches!(outcome, WriteOutcome::Written { .. }) {
                     self.queue_status.remove(name);
+                    self.queue_writes.remove(name);
                 }
                 self.queues.done(name, now, !failed);
             }
