@@ -17,6 +17,8 @@ REPEAT ?= 1
 JOBS ?= 3
 TIMES ?= 5
 MINUTES ?= 60
+# The cases of `make operators`.
+OPERATORS = E1
 # Random histories on which the books and their rules must say the same.
 HISTORIES ?= 8000
 # Random worlds on which the search for victims and its rules must.
@@ -50,7 +52,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit mutants format lints model e2e soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped dist image
+.PHONY: help demo demo-down test unit mutants format lints model e2e operators soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +80,10 @@ model: debug-build ## the exhaustive models of a PodGroup's life and of the hand
 
 e2e: tools debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
 	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
+
+# Each case builds its operator where the cache has none (e2e/tools/operators.sh).
+operators: tools debug-build ## operators of other projects against both programs, each built from its Go module once, in minutes (CASE=E1 for one)
+	@$(RUNNER) run $(foreach case,$(or $(CASE),$(OPERATORS)),--case $(case)) --repeat $(REPEAT)
 
 takeover: tools debug-build ## how long nobody is there when the controller's leader goes (TIMES=5 for each way)
 	@$(RUNNER) takeover --repeat $(TIMES)

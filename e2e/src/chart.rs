@@ -123,14 +123,19 @@ pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16, authority: 
 
 /// Does the same for one of several programs of that account. Each has its own token, so that the audit log tells them apart. `label` names the file.
 pub async fn kubeconfig_as(cluster: &Cluster, account: &str, label: &str, port: u16, authority: &Path) -> Result<PathBuf> {
+    kubeconfig_in(cluster, NAMESPACE, account, label, port, authority).await
+}
+
+/// Does the same for a ServiceAccount of another namespace.
+pub async fn kubeconfig_in(cluster: &Cluster, namespace: &str, account: &str, label: &str, port: u16, authority: &Path) -> Result<PathBuf> {
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": TOKEN_SECONDS}}))?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), NAMESPACE);
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client(), namespace);
     let answer = accounts
         .create_token_request(account, &PostParams::default(), &request)
         .await
-        .with_context(|| format!("a token for the chart's ServiceAccount {account}"))?;
+        .with_context(|| format!("a token for the ServiceAccount {account} of namespace {namespace}"))?;
     let token = answer.status.and_then(|status| status.token).context("the API server returned no token")?;
     let file = cluster.scratch().path(format!("kubeconfig-{label}"));
-    kubeconfig::write(&file, port, authority, &token, NAMESPACE)?;
+    kubeconfig::write(&file, port, authority, &token, namespace)?;
     Ok(file)
 }

@@ -14,7 +14,7 @@ use tokio::process::Command;
 use crate::kit::Kit;
 use crate::scratch::Scratch;
 use crate::wait::{Seen, secs, wait_until};
-use crate::{kubeconfig, say};
+use crate::{kubeconfig, kubelets, say};
 
 /// kwokctl chooses free ports and binds them later. Another process may be faster, so the start is tried again.
 const ATTEMPTS: u32 = 3;
@@ -30,6 +30,8 @@ pub struct ClusterOptions {
     pub also_places: Vec<String>,
     /// Lifts the client-side request limits of kube-controller-manager and kwok. Switches API Priority and Fairness off as well.
     pub disable_qps_limits: bool,
+    /// Whether the pods of Jobs run until the case ends them. By default the simulator completes them as soon as they run.
+    pub jobs_run_on: bool,
     /// Feature gates of all components, `Name=true`.
     pub feature_gates: Vec<String>,
     /// API versions that are off by default, `group/version=true`.
@@ -222,6 +224,11 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     }
     if options.disable_qps_limits {
         flag("disable-qps-limits", "true".to_owned());
+    }
+    if options.jobs_run_on {
+        let config = scratch.path("kubelets.yaml");
+        std::fs::write(&config, kubelets::JOBS_RUN_ON)?;
+        flag("config", config.display().to_string());
     }
     if !options.feature_gates.is_empty() {
         flag("kube-feature-gates", options.feature_gates.join(","));

@@ -19,20 +19,24 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Starts an observer as cluster admin.
-    pub async fn start(cluster: &Cluster) -> Result<Self> {
-        Self::at(cluster.client(), cluster.audit_log()).await
+    /// Starts an observer as cluster admin, for programs that serve these scheduler names.
+    pub async fn start(cluster: &Cluster, schedulers: &[&str]) -> Result<Self> {
+        Self::of(cluster.client(), cluster.audit_log(), schedulers).await
     }
 
-    /// Does the same for a cluster that another process has started, with its admin and its audit log.
+    /// Does the same for a cluster that another process has started with the chart's defaults, with its admin and its audit log.
     pub async fn at(client: Client, audit_log: PathBuf) -> Result<Self> {
+        Self::of(client, audit_log, &[SCHEDULER_NAME]).await
+    }
+
+    async fn of(client: Client, audit_log: PathBuf, schedulers: &[&str]) -> Result<Self> {
         let config = ObserverConfig {
             audit_log: Some(audit_log),
             controller_user: chart::user(chart::CONTROLLER),
             scheduler_user: chart::user(chart::SCHEDULER),
             oracle: Some(Kit::locate()?.program("oracle")),
             stalled: stall::total,
-            ..ObserverConfig::of_chart(SCHEDULER_NAME)
+            ..ObserverConfig::of_chart(schedulers)
         };
         Ok(Self { observer: Observer::start(client, config).await? })
     }

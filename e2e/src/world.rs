@@ -14,49 +14,10 @@ use crate::programs::{Kubelet, LEASE, Program, shipped};
 use crate::proxy::{Dice, Proxy};
 use crate::rights::{self, Rights};
 use crate::scratch::Scratch;
+pub use crate::setup::Setup;
 use crate::wait::{Patience, secs};
 use crate::watched::Watched;
 use crate::{audit, chart, kubeconfig, say};
-
-/// The settings of a world. The default is the chart's defaults with both programs.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Whether the chart is installed and the programs run. False for the cases of the harness itself.
-    pub programs: bool,
-    /// Whether the chart's admission policy annotates pods. Without it the controller does.
-    pub admission_policy: bool,
-    /// See [`ClusterOptions::disable_qps_limits`].
-    pub disable_qps_limits: bool,
-    /// Whether the stock scheduler runs beside ours.
-    pub kube_scheduler: bool,
-    /// Whether the stock scheduler runs in place of ours, with our scheduler name. It shows which program makes a case fail. It supports neither gangs nor
-    /// queues.
-    pub stock_places: bool,
-    /// Whether the programs connect to the API server without proxies, for programs that outlive this process.
-    pub no_proxies: bool,
-    /// Whether the release programs run, where there are any: see [`crate::programs::shipped`].
-    pub shipped: bool,
-    /// Whether each program has a second replica, with its own token and proxies. Both elect their leader with a short lease.
-    pub replicas: bool,
-    /// The faults of the programs' requests, from the moment when they are ready.
-    pub faults: Faults,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            programs: true,
-            admission_policy: true,
-            disable_qps_limits: false,
-            kube_scheduler: false,
-            stock_places: false,
-            no_proxies: false,
-            shipped: false,
-            replicas: false,
-            faults: Faults::None,
-        }
-    }
-}
 
 /// The world. Dropping it ends everything in it.
 pub struct World {
@@ -105,6 +66,7 @@ impl World {
             kube_scheduler: setup.kube_scheduler || setup.stock_places,
             also_places: if setup.stock_places { vec![SCHEDULER_NAME.to_owned()] } else { Vec::new() },
             disable_qps_limits: setup.disable_qps_limits,
+            jobs_run_on: setup.jobs_run_on,
             ..ClusterOptions::default()
         };
         if let Some(folder) = shipped().filter(|_| setup.shipped) {
@@ -132,26 +94,21 @@ impl World {
         if !setup.programs {
             return Ok(());
         }
-        let mut values = Vec::new();
-        let mut flags = Vec::new();
-        if !setup.admission_policy {
-            values.extend(["admissionPolicy.enabled=false", "controller.annotatePods=true"]);
-            flags.push("--annotate-pods".to_owned());
-        }
-        chart::install(&self.cluster, &values).await?;
-        self.watched = Some(Watched::start(&self.cluster).await?);
+        let values = setup.values();
+        chart::install(&self.cluster, &values.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+        self.watched = Some(Watched::start(&self.cluster, &setup.schedulers()).await?);
         let mut dice = Dice(self.seed);
         let mut seed = || (!setup.no_proxies).then(|| dice.roll());
-        let of = |account, number, flags: &[String]| Replica { account, number, of_two: setup.replicas, flags: flags.to_vec() };
-        let mut controller = self.side(of(chart::CONTROLLER, 1, &flags), seed(), setup.faults).await?;
+        let of = |account, number| Replica { account, number, of_two: setup.replicas, flags: setup.flags(account) };
+        let mut controller = self.side(of(chart::CONTROLLER, 1), seed(), setup.faults).await?;
         let mut scheduler = match setup.stock_places {
             true => None,
-            false => Some(self.side(of(chart::SCHEDULER, 1, &[]), seed(), setup.faults).await?),
+            false => Some(self.side(of(chart::SCHEDULER, 1), seed(), setup.faults).await?),
         };
         let mut seconds = Vec::new();
         if setup.replicas {
-            seconds.push(self.side(of(chart::CONTROLLER, 2, &flags), seed(), setup.faults).await?);
-            seconds.push(self.side(of(chart::SCHEDULER, 2, &[]), seed(), setup.faults).await?);
+            seconds.push(self.side(of(chart::CONTROLLER, 2), seed(), setup.faults).await?);
+            seconds.push(self.side(of(chart::SCHEDULER, 2), seed(), setup.faults).await?);
         }
         let ready = async {
             for side in [Some(&mut controller), scheduler.as_mut()].into_iter().flatten().chain(&mut seconds) {

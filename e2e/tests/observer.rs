@@ -21,7 +21,7 @@ const S: &str = "ob-scheduler";
 
 async fn observe(cluster: &Cluster, scheduler: &str) -> Result<Observer> {
     let oracle = Some(e2e::kit::Kit::locate()?.program("oracle"));
-    let config = ObserverConfig { audit_log: Some(cluster.audit_log()), oracle, ..ObserverConfig::of_chart(scheduler) };
+    let config = ObserverConfig { audit_log: Some(cluster.audit_log()), oracle, ..ObserverConfig::of_chart(&[scheduler]) };
     Observer::start(cluster.client(), config).await
 }
 

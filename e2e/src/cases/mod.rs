@@ -82,10 +82,6 @@ use crate::world::Setup;
 const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 500, budget: 0.1 };
 const LARGE: tree_large::Size = tree_large::Size { tops: 10, leaves: 19, pods: 5000, budget: 0.5 };
 
-/// 10,000 terms.
-const FEW_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 100, each: 100 };
-const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_000, each: 1 };
-
 macro_rules! case {
     ($id:literal, $title:literal, $setup:expr, $steps:path $(, $more:expr)*) => {
         Case {
@@ -100,8 +96,10 @@ macro_rules! case {
     };
 }
 
-/// The rows of processes that end and of watches and leases that fail. Declared here, because it needs the macro.
+// Rows of the table. Declared here, because they need the macro.
+mod operators;
 mod outage_rows;
+mod placement_rows;
 
 /// Returns all cases in the order of the scenario table; the cases of the harness itself come first.
 ///
@@ -112,7 +110,6 @@ pub fn table() -> Vec<Case> {
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
     let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
-    let quick_aimed = || Setup { disable_qps_limits: true, ..aimed() };
     let mut rows = vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
@@ -309,43 +306,6 @@ pub fn table() -> Vec<Case> {
             bad::relabelled::relabelled
         )
         .only_in_soak(),
-        case!("P1", "a Deployment that is spread over zones", usual(), placing::spread_over_zones).also_under_faults(),
-        case!("P2", "pods that keep each other away, on nodes of their own", usual(), placing::one_on_each_node).under_faults_in_soak(),
-        case!("P3", "a gang in one zone", usual(), placing::gang_in_one_zone).under_faults_in_soak(),
-        case!("P4", "members of a gang that need each other beside them", usual(), placing::members_that_need_each_other)
-            .under_faults_in_soak(),
-        case!("P5", "pods with host ports", usual(), placing::host_ports).under_faults_in_soak(),
-        case!("P6", "a gang of two helpers and a worker with a whole node's devices", usual(), placing::helpers_and_a_worker)
-            .under_faults_in_soak(),
-        case!("P7", "gangs with members that find places in another order than theirs", usual(), placing::members_in_a_better_order)
-            .under_faults_in_soak(),
-        case!("V1", "gangs with claims, in the zone of their volumes and anywhere", usual(), volumes::gang_in_the_zone_of_its_volumes)
-            .under_faults_in_soak(),
-        case!("V2", "claims that are missing, not bound, and bound later", usual(), volumes::claims_that_come_later).under_faults_in_soak(),
-        case!("V3", "a claim that one pod at a time may use", usual(), volumes::one_pod_at_a_time).under_faults_in_soak(),
-        case!("V4", "as many volumes as the node takes", usual(), volumes::as_many_volumes_as_the_node_takes).under_faults_in_soak(),
-        case!("V5", "local volumes for the claims of a gang, chosen with its nodes", usual(), unbound_claims::local_volumes)
-            .under_faults_in_soak(),
-        case!(
-            "V6",
-            "a gang waits for the binder with its places, and goes on after a restart",
-            usual(),
-            unbound_claims::held_until_all_are_bound
-        ),
-        case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang),
-        case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left),
-        case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
-        case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
-            .within(secs(900))
-            .only_in_soak(),
-        case!(
-            "P9",
-            "room that kube-scheduler keeps for a pod of its own",
-            Setup { kube_scheduler: true, ..usual() },
-            nominated_by_others::by_kube_scheduler
-        ),
-        case!("P10", "a namespace with more selectors than are told apart", usual(), bad::selectors::crowded_namespace)
-            .under_faults_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)
@@ -392,7 +352,9 @@ pub fn table() -> Vec<Case> {
         case!("B8", "a webhook for the statuses of PodGroups of one namespace hangs", usual(), hanging_webhooks::for_statuses),
         case!("B9", "bindings without an answer, to nodes that take no pods any more", aimed(), retried_binds::nodes_take_no_pods_any_more),
     ];
+    rows.extend(placement_rows::rows());
     rows.extend(outage_rows::rows());
+    rows.extend(operators::rows());
     rows.extend([
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),

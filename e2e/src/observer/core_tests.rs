@@ -9,7 +9,7 @@ use super::*;
 fn core_with(graces: Graces) -> Core {
     let clock = Clock::start(|| std::time::Duration::ZERO);
     let constraints = Constraints::start(None, BTreeMap::new()).unwrap();
-    Core::new(clock, ObserverConfig::of_chart("s").names, graces, Audit::new("a", "b"), constraints, None)
+    Core::new(clock, ObserverConfig::of_chart(&["s"]).names, graces, Audit::new("a", "b"), constraints, None)
 }
 
 /// An object as a list shows it.

@@ -280,7 +280,7 @@ mod tests {
     const OWNER: &str = "0aaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee";
 
     fn names() -> Names {
-        super::super::ObserverConfig::of_chart("s").names
+        super::super::ObserverConfig::of_chart(&["s"]).names
     }
 
     fn read_pod(annotations: &Value) -> PodFact {

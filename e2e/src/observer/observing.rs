@@ -52,11 +52,11 @@ pub struct ObserverConfig {
 }
 
 impl ObserverConfig {
-    /// Returns the settings of a release `podgroup` in namespace `podgroup-system`, for one scheduler name and without an audit log.
-    pub fn of_chart(scheduler: &str) -> Self {
+    /// Returns the settings of a release `podgroup` in namespace `podgroup-system`, for these scheduler names and without an audit log.
+    pub fn of_chart(schedulers: &[&str]) -> Self {
         let account = |name: &str| format!("system:serviceaccount:podgroup-system:{name}");
         let names = Names {
-            schedulers: [(scheduler.to_owned(), 0)].into(),
+            schedulers: schedulers.iter().map(|name| ((*name).to_owned(), 0)).collect(),
             generated_prefix: "podgroup-".to_owned(),
             managed_by: ("podgroup.dev/managed-by".to_owned(), "podgroup-controller".to_owned()),
             queue_annotation: "podgroup.dev/queue".to_owned(),

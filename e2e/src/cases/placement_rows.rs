@@ -1,0 +1,57 @@
+//! Which cases show where pods go, and with which volumes? Rows P and V of the scenario table.
+
+use super::{bad, nominated_by_others, placing, unbound_claims, volumes};
+use crate::case::{CASE_TIME, Case, UnderFaults};
+use crate::faults::Faults;
+use crate::wait::secs;
+use crate::world::Setup;
+
+/// 10,000 terms.
+const FEW_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 100, each: 100 };
+const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_000, each: 1 };
+
+/// Returns these rows in the order of the scenario table.
+pub(super) fn rows() -> Vec<Case> {
+    let usual = Setup::default;
+    let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
+    let quick_aimed = || Setup { disable_qps_limits: true, ..aimed() };
+    vec![
+        case!("P1", "a Deployment that is spread over zones", usual(), placing::spread_over_zones).also_under_faults(),
+        case!("P2", "pods that keep each other away, on nodes of their own", usual(), placing::one_on_each_node).under_faults_in_soak(),
+        case!("P3", "a gang in one zone", usual(), placing::gang_in_one_zone).under_faults_in_soak(),
+        case!("P4", "members of a gang that need each other beside them", usual(), placing::members_that_need_each_other)
+            .under_faults_in_soak(),
+        case!("P5", "pods with host ports", usual(), placing::host_ports).under_faults_in_soak(),
+        case!("P6", "a gang of two helpers and a worker with a whole node's devices", usual(), placing::helpers_and_a_worker)
+            .under_faults_in_soak(),
+        case!("P7", "gangs with members that find places in another order than theirs", usual(), placing::members_in_a_better_order)
+            .under_faults_in_soak(),
+        case!("V1", "gangs with claims, in the zone of their volumes and anywhere", usual(), volumes::gang_in_the_zone_of_its_volumes)
+            .under_faults_in_soak(),
+        case!("V2", "claims that are missing, not bound, and bound later", usual(), volumes::claims_that_come_later).under_faults_in_soak(),
+        case!("V3", "a claim that one pod at a time may use", usual(), volumes::one_pod_at_a_time).under_faults_in_soak(),
+        case!("V4", "as many volumes as the node takes", usual(), volumes::as_many_volumes_as_the_node_takes).under_faults_in_soak(),
+        case!("V5", "local volumes for the claims of a gang, chosen with its nodes", usual(), unbound_claims::local_volumes)
+            .under_faults_in_soak(),
+        case!(
+            "V6",
+            "a gang waits for the binder with its places, and goes on after a restart",
+            usual(),
+            unbound_claims::held_until_all_are_bound
+        ),
+        case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang),
+        case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left),
+        case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
+        case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
+            .within(secs(900))
+            .only_in_soak(),
+        case!(
+            "P9",
+            "room that kube-scheduler keeps for a pod of its own",
+            Setup { kube_scheduler: true, ..usual() },
+            nominated_by_others::by_kube_scheduler
+        ),
+        case!("P10", "a namespace with more selectors than are told apart", usual(), bad::selectors::crowded_namespace)
+            .under_faults_in_soak(),
+    ]
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Builds an operator of another project from its Go module into a cache folder, once, and prints that folder. Nothing of the module is in this repository.
+#
+#   operators.sh mpi-operator ─▶ FOLDER/mpi-operator    the program
+#                                FOLDER/manifests.yaml  CRDs, rights and configuration, without Deployments: the case starts the program itself
+#                                FOLDER/example.yaml    an example of the project
+set -euo pipefail
+cd "$(dirname "$0")"
+
+operator=${1:-}
+case $operator in
+  mpi-operator)
+    module=github.com/kubeflow/mpi-operator version=v0.6.0 sum=h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys=
+    package=cmd/mpi-operator manifests=deploy/v2beta1/mpi-operator.yaml example=examples/v2beta1/pi/pi.yaml
+    ;;
+  *)
+    echo "no operator is called '$operator'; there is mpi-operator" >&2
+    exit 1
+    ;;
+esac
+
+cache=${PODGROUP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podgroup}
+folder=$cache/operator-$operator-$(sha256sum <operators.sh | cut -c1-16)
+if [ -e "$folder/.complete" ]; then
+  echo "$folder"
+  exit 0
+fi
+
+mkdir -p "$cache"
+# As in build.sh: one builder at a time, and without flock only the rename below.
+if command -v flock >/dev/null; then
+  exec 9>"$cache/lock-$operator"
+  flock 9
+  if [ -e "$folder/.complete" ]; then
+    echo "$folder"
+    exit 0
+  fi
+fi
+
+printf 'building %s %s (about 4 minutes on two cores, once) into %s\n' "$operator" "$version" "$folder" >&2
+staging=$(mktemp -d "$cache/building-XXXXXX")
+trap 'rm -rf "$staging"' EXIT
+value() { sed -n "s/^\t\"$1\": \"\(.*\)\",\{0,1\}$/\1/p"; }
+download=$(cd "$staging" && go mod download -json "$module@$version")
+found=$(value Sum <<<"$download")
+if [ "$found" != "$sum" ]; then
+  echo "$module@$version has the checksum $found, expected $sum" >&2
+  exit 1
+fi
+# A copy, because the module cache is read-only. The module's own go.sum names every dependency.
+cp -R "$(value Dir <<<"$download")" "$staging/source"
+chmod -R u+w "$staging/source"
+(cd "$staging/source" && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '-s -w' -o "$staging/$operator" "./$package") >&2
+cp "$staging/source/$example" "$staging/example.yaml"
+mkdir "$staging/source/podgroup"
+cat >"$staging/source/podgroup/kustomization.yaml" <<YAML
+resources: [../$manifests]
+patches:
+  - target: {kind: Deployment}
+    patch: '{apiVersion: apps/v1, kind: Deployment, metadata: {name: any}, \$patch: delete}'
+YAML
+"$(bash build.sh --path)/kubectl" kustomize --load-restrictor=LoadRestrictionsNone "$staging/source/podgroup" >"$staging/manifests.yaml"
+rm -rf "$staging/source"
+
+touch "$staging/.complete"
+rm -rf "$folder"
+mv "$staging" "$folder"
+trap - EXIT
+echo "$folder"
