@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What does `make test` run, in which order, and how long did each part take? The Makefile calls it; each part is a verb of the Makefile.
 #
-#   prerequisites, format, tools ─▶ programs, shipped ─┬─▶ cases: they mostly wait for others
-#                                                      ╰─▶ lints, unit and property tests: they only compute, so at a low priority
+#   prerequisites, format, tools ─▶ programs ─┬─▶ shipped ─▶ cases: they mostly wait for others
+#                                             ╰─▶ lints, unit and property tests: they only compute, so at a low priority
 #
 # `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. They are compiled before the first case. Cases have
-# deadlines, and an optimized build beside them would take both cores for minutes.
+# deadlines, and an optimized build beside them would take both cores for minutes. It has a folder of its own in target/, so the second lane does not wait for it.
 #
 # The output of a part of the second lane is printed when the part ends, so that the lines of two parts do not mix. A part that fails does not stop the others.
 set -uo pipefail
@@ -53,17 +53,17 @@ verb prerequisites || exit 1
 part format verb format || exit 1
 part tools verb tools || exit 1
 part programs verb debug-build || exit 1
-export SHIPPED=1
-part shipped verb shipped || exit 1
+# The cases run a copy: the second lane may link the programs anew while they run.
+mkdir -p "$work/bin"
+cp target/debug/{e2e,podgroup-controller,podgroup-scheduler,kubectl-podgroup} "$work/bin/" || exit 1
 
 failed=0
 set -m
 { renice -n 10 -p "$BASHPID" >/dev/null 2>&1; second_lane; } &
 lane=$!
 set +m
-# The cases run a copy: the second lane may link the programs anew while they run.
-mkdir -p "$work/bin"
-cp target/debug/{e2e,podgroup-controller,podgroup-scheduler,kubectl-podgroup} "$work/bin/" || exit 1
+export SHIPPED=1
+part shipped verb shipped || exit 1
 BIN=$work/bin PODGROUP_E2E=$work/bin/e2e PODGROUP_BUILT=1 part cases verb e2e || failed=1
 wait "$lane" || failed=1
 lane=
