@@ -11,7 +11,7 @@ root, component ("controller" or "scheduler"), port, values (of that program), a
 {{- end -}}
 {{- $account := include "podgroup.serviceAccount" (dict "root" .root "component" .component) -}}
 {{- if and .root.Values.http.secure.certSecret (not .root.Values.http.secure.enabled) -}}
-{{- fail "http.secure.certSecret is set and http.secure.enabled is not: without TLS nobody shows a certificate. Set http.secure.enabled=true, or leave the Secret out." -}}
+{{- fail "http.secure.certSecret is set and http.secure.enabled is not: without TLS no certificate is shown. Set http.secure.enabled=true, or leave the Secret out." -}}
 {{- end -}}
 {{- /* Typed twice, a flag ends the program; and rights, policies and probes go by the value. */ -}}
 {{- $values := dict "scheduler-name" "schedulerNames" "leader-elect" "leaderElection.enabled" "leader-elect-namespace" "the namespace of the release" "http-address" "http.bindAddress"
