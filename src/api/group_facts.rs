@@ -53,7 +53,8 @@ pub struct GroupFacts {
 }
 
 impl GroupFacts {
-    /// Returns whether its phase is Completed. It then reserves no resources and has no waiting members. Completed is final.
+    /// Returns whether its phase is Completed. It then reserves no resources. The phase stays until there is a new member: a Job
+    /// replaces a failed pod after a back-off.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.status.phase.as_deref() == Some("Completed")

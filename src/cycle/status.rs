@@ -2,7 +2,7 @@
 //!
 //! A pure function of the state and of what the object says now: the phase, the counts, and three conditions. `Unschedulable`, with the reasons that
 //! Volcano has, and [`WAITING`], with the code of the cause, are there only if the PodGroup has waited once, and are False as soon as that
-//! is over. Completed is final.
+//! is over. Completed stays until the PodGroup has a new member.
 
 use k8s_openapi::jiff::Timestamp;
 

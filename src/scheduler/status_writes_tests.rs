@@ -120,6 +120,23 @@ fn l10_a_podgroup_is_completed_even_if_its_members_are_deleted_before_the_status
     }
 }
 
+/// A Job replaces a failed pod after a back-off: its PodGroup may have the phase Completed by then.
+#[test]
+fn a_completed_podgroup_with_a_new_member_is_served_and_runs_again() {
+    let done = PodGroupStatus { phase: Some("Completed".into()), ..PodGroupStatus::default() };
+    let ended = PodFacts { phase: PodPhase::Succeeded, ..running(pod("ns", "a", "g", &[]), "n") };
+    for pods in [vec![ended], Vec::new()] {
+        let groups = vec![GroupFacts { status: done.clone(), ..group("ns", "g", 1, "default") }];
+        let mut state = ready(vec![node("n", &[("cpu", 1)])], pods, groups);
+        assert_eq!(binds(&state.tick(at(0))), 0);
+        state.apply(Event::Pods(Change::Apply(pod("ns", "b", "g", &[("cpu", 1)]))), at(100));
+        assert_eq!(binds(&state.tick(at(100))), 1);
+        state.apply(Event::Pods(Change::Apply(running(pod("ns", "b", "g", &[("cpu", 1)]), "n"))), at(200));
+        let commands: Vec<_> = [200, 1_500, 2_500].into_iter().flat_map(|millis| state.tick(at(millis))).collect();
+        assert_eq!(group_status(&commands).and_then(|status| status.phase.as_deref()), Some("Running"));
+    }
+}
+
 #[test]
 fn a_waiting_pod_gets_its_condition_after_a_delay_and_an_unsupported_pod_at_once() {
     let never = PodFacts { unsupported: vec![Unsupported::Volume], ..pod("ns", "never", "g", &[]) };

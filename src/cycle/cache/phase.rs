@@ -36,7 +36,7 @@ impl Phase {
 /// Returns the phase of the PodGroup.
 #[must_use]
 pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
-    if facts.is_over() || is_through(group, facts) {
+    if is_through(group, facts) || facts.is_over() && live(group) == 0 {
         return Phase::Completed;
     }
     let counts = group.counts;
