@@ -77,7 +77,9 @@ pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
         wait_evicted(w, "low", 2, "which has a higher priority", false).await?;
     }
     if !matches!(end, End::KilledAndVictimsGone) {
-        group_says(&client, "gang", "preempting 2 pods of queue \"team\"").await?;
+        // A leader that finds no nominated nodes decides anew: the first victim leaves already, and one more is to go.
+        let said = if matches!(end, End::KilledHalfway) { "preempting" } else { "preempting 2 pods of queue \"team\"" };
+        group_says(&client, "gang", said).await?;
         release_one(&client, "low-0").await?;
         stays_unbound(w, "earlier", 3).await?;
         ensure!(bound(&client, "gang").await? == 0, "a part of the gang is bound before there is room for all of it");
