@@ -23,8 +23,10 @@ OPERATORS = E1
 HISTORIES ?= 8000
 # Random worlds on which the search for victims and its rules must.
 RECLAIMS ?= 2000
-# For both: the library optimized, with overflow checks and debug assertions. Only here: a plain `cargo test` compiles it several times as quickly.
-OPTIMIZED = --config profile.test.package.podgroup.opt-level=1
+# For both: the library optimized, with overflow checks and debug assertions. A plain `cargo test` compiles it several times as quickly.
+OPTIMIZED = --config profile.dev.package.podgroup.opt-level=1
+# 1: the programs of the cases share that library, so it is compiled once. `make test` says so; one case is to start in seconds.
+OPTIMIZE ?=
 # In a soak: so many for each minute of it, and never fewer than `make test` has.
 more = $$(( $(MINUTES) * $1 > $2 ? $(MINUTES) * $1 : $2 ))
 SEED ?=
@@ -52,7 +54,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit mutants format lints model e2e operators soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped dist image
+.PHONY: help demo demo-down test unit unit-build mutants format lints model e2e operators soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +70,9 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 
 unit: tools ## unit and property tests, and the observer's own on a real control plane
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(HISTORIES) PODGROUP_DIFFERENTIAL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
+
+unit-build: prerequisites
+	cargo test --workspace --no-run $(OPTIMIZED)
 
 # Each mutant is compiled in a copy of the tree. Its target directory is its own: cargo would take what a copy compiled for what the tree compiles.
 mutants: prerequisites ## changes the pure rooms, one expression at a time, and says which changes no test detects (FILES='src/accounting/fits.rs' SHARD=0/4); about 15 s for each mutant
@@ -153,4 +158,4 @@ shipped: prerequisites
 	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,$(build_shipped)))
 
 debug-build: prerequisites
-	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins)
+	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins $(if $(OPTIMIZE),$(OPTIMIZED)))

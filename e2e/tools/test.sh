@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # What does `make test` run, in which order, and how long did each part take? The Makefile calls it; each part is a verb of the Makefile.
 #
-#   prerequisites, format, tools ─▶ programs ─┬─▶ shipped ─▶ cases: they mostly wait for others
-#                                             ╰─▶ lints, unit and property tests: they only compute, so at a low priority
+#   prerequisites, format, tools ─┬─▶ programs, tests (compiled), lints ─┬─▶ cases: they mostly wait for others
+#                                 ╰─▶ shipped ───────────────────────────┴─▶ unit and property tests: they only compute, so at a low priority
 #
-# `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. They are compiled before the first case. Cases have
-# deadlines, and an optimized build beside them would take both cores for minutes. It has a folder of its own in target/, so the second lane does not wait for it.
+# `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. Everything is compiled before the first case: cases have
+# deadlines, and compilers beside them take both cores for minutes. The two lanes of compilers have folders of their own in target/, so neither waits for the other.
 #
-# The output of a part of the second lane is printed when the part ends, so that the lines of two parts do not mix. A part that fails does not stop the others.
+# The output of a part of the second lane is printed when the part ends, so that the lines of two parts do not mix. A part that fails does not stop the others,
+# but without programs there is no case.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 make=${MAKE:-make}
@@ -42,31 +43,39 @@ quiet_part() {
   return "$status"
 }
 
-second_lane() {
-  local failed=0
-  quiet_part lints verb lints || failed=1
-  quiet_part unit verb unit || failed=1
-  return "$failed"
+# lane COMMAND...: runs it beside what follows, as the second lane.
+lane() {
+  set -m
+  "$@" &
+  lane=$!
+  set +m
+}
+# The end of the second lane, and its status.
+lane_ended() { local status; wait "$lane"; status=$?; lane=; return "$status"; }
+
+unit() {
+  renice -n 10 -p "$BASHPID" >/dev/null 2>&1
+  quiet_part unit verb unit
 }
 
 verb prerequisites || exit 1
 part format verb format || exit 1
 part tools verb tools || exit 1
+
+failed=0
+export SHIPPED=1 OPTIMIZE=1
+lane quiet_part shipped verb shipped
 part programs verb debug-build || exit 1
-# The cases run a copy: the second lane may link the programs anew while they run.
+part tests verb unit-build || failed=1
+part lints verb lints || failed=1
+lane_ended || exit 1
+# The cases run a copy: cargo may link the programs anew while they run.
 mkdir -p "$work/bin"
 cp target/debug/{e2e,podgroup-controller,podgroup-scheduler,kubectl-podgroup} "$work/bin/" || exit 1
 
-failed=0
-set -m
-{ renice -n 10 -p "$BASHPID" >/dev/null 2>&1; second_lane; } &
-lane=$!
-set +m
-export SHIPPED=1
-part shipped verb shipped || exit 1
+lane unit
 BIN=$work/bin PODGROUP_E2E=$work/bin/e2e PODGROUP_BUILT=1 part cases verb e2e || failed=1
-wait "$lane" || failed=1
-lane=
+lane_ended || failed=1
 
 printf '\n'
 cat "$work/sum"
