@@ -1,4 +1,4 @@
-{{/* What is everything called? Names, labels and the few words that several templates share. */}}
+{{/* Names, labels and fragments that several templates share. */}}
 
 {{/* The name of the application: the chart's, or nameOverride. */}}
 {{- define "podgroup.name" -}}
@@ -60,7 +60,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{/* Arguments: root, component. These never change in the life of a release: a Deployment's selector cannot. */}}
+{{/* Arguments: root, component. They stay the same for the whole life of a release, because the selector of a Deployment is immutable. */}}
 {{- define "podgroup.selector" -}}
 app.kubernetes.io/name: {{ include "podgroup.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -94,7 +94,7 @@ A cluster that Helm talks to lists its kinds ("v1/Pod"); `helm template` knows n
 {{- end -}}
 {{- end -}}
 
-{{/* "true" where the CRD of PodGroup in this cluster has the columns WHY and OWNER: one of ours that somebody else installed. */}}
+{{/* "true" where the CRD of PodGroup in this cluster has the columns WHY and OWNER: one of ours, from another release or a manifest. */}}
 {{- define "podgroup.ownColumns" -}}
 {{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "podgroups.scheduling.volcano.sh" }}
 {{- $names := list }}
@@ -109,8 +109,8 @@ A cluster that Helm talks to lists its kinds ("v1/Pod"); `helm template` knows n
 {{- end -}}
 
 {{/*
-What the CRDs of this cluster lack that this release writes or reads, where they are somebody else's (crds.enabled=false): one line each, empty where all is there.
-A newer CRD lacks nothing; what it has beyond ours is kept and not read.
+The fields that this release uses and the CRDs of this cluster lack, where another release installed them (crds.enabled=false). One line for each, empty where none is missing.
+Additional fields of a newer CRD are kept and not read.
 */}}
 {{- define "podgroup.crdGaps" -}}
 {{- $ofGroups := list "spec.minMember" "spec.minTaskMember" "spec.minResources" "spec.queue" "spec.priorityClassName" "spec.networkTopology" "spec.subGroupPolicy" "status.phase" "status.conditions" "status.running" "status.succeeded" "status.failed" }}
