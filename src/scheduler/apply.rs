@@ -118,7 +118,6 @@ impl State {
             &queue.faults,
         );
         self.status_writer.queue_seen(&queue.name);
-        self.metrics.waiting_times.queue_seen(&queue.name);
         self.scheduling.apply_queue(queue);
     }
 

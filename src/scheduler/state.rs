@@ -212,7 +212,7 @@ impl State {
         let cache = self.scheduling.cache();
         let Some((facts, bound)) = cache.pods().get(uid).and_then(|pod| Some((&pod.facts, pod.assumed.as_ref()?))) else { return };
         let waited = Duration::try_from(now.wall.duration_since(facts.created)).unwrap_or_default();
-        self.metrics.waiting_times.bound(Some(&*bound.queue).filter(|queue| cache.queues().contains_key(*queue)), waited);
+        self.metrics.waiting_times.bound(Some(&bound.queue).filter(|queue| cache.queues().contains_key(*queue)), waited);
     }
 
     /// Takes in the outcome of a fence. A pod that turned out to be bound is waited for until the watch shows it.

@@ -20,7 +20,7 @@ const SECONDS: [f64; 10] = [1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_
 pub struct WaitingTimes {
     seconds: HistogramVec,
     /// The queues with a label value of their own, at most [`QUEUES`].
-    labelled: Arc<Mutex<BTreeSet<String>>>,
+    labelled: Arc<Mutex<BTreeSet<Arc<str>>>>,
 }
 
 impl WaitingTimes {
@@ -35,15 +35,8 @@ impl WaitingTimes {
         Ok(Self { seconds: registered(registry, HistogramVec::new(options, &["queue"])?)?, labelled: Arc::default() })
     }
 
-    /// Shows a queue without bound pods: a rate does not see the pods with which a series begins.
-    pub fn queue_seen(&self, queue: &str) {
-        if self.has_label(queue) {
-            let _zero = self.seconds.with_label_values(&[queue]);
-        }
-    }
-
     /// Records that a pod was bound after this time. `queue` is none where the queue of the pod is deleted.
-    pub fn bound(&self, queue: Option<&str>, waited: Duration) {
+    pub fn bound(&self, queue: Option<&Arc<str>>, waited: Duration) {
         let label = queue.map_or(UNKNOWN, |queue| if self.has_label(queue) { queue } else { OTHERS });
         self.seconds.with_label_values(&[label]).observe(waited.as_secs_f64());
     }
@@ -56,10 +49,10 @@ impl WaitingTimes {
         }
     }
 
-    /// Returns whether the queue has a label value of its own. It gets one as long as there are some left.
-    fn has_label(&self, queue: &str) -> bool {
+    /// Returns whether the queue has a label value of its own. A queue gets one with its first pod, as long as there are some left.
+    fn has_label(&self, queue: &Arc<str>) -> bool {
         let mut labelled = self.labelled.lock().unwrap_or_else(PoisonError::into_inner);
-        labelled.contains(queue) || labelled.len() < QUEUES && labelled.insert(queue.to_owned())
+        labelled.contains(queue) || labelled.len() < QUEUES && labelled.insert(Arc::clone(queue))
     }
 
     /// Returns the number of pods and the sum of their times under this label.
@@ -80,12 +73,11 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_has_a_series_until_it_is_deleted() {
+    fn a_queue_has_a_series_from_its_first_pod_until_it_is_deleted() {
         let times = WaitingTimes::new(&Registry::new()).unwrap();
-        times.queue_seen("a");
-        assert_eq!(series(&times), 1);
-        times.bound(Some("a"), Duration::from_secs(3));
-        times.bound(Some("a"), Duration::from_secs(4));
+        assert_eq!(series(&times), 0);
+        times.bound(Some(&Arc::from("a")), Duration::from_secs(3));
+        times.bound(Some(&Arc::from("a")), Duration::from_secs(4));
         assert_eq!((series(&times), times.recorded("a")), (1, (2, 7.0)));
         times.queue_deleted("b");
         times.queue_deleted("a");
@@ -95,7 +87,7 @@ mod tests {
     #[test]
     fn the_number_of_series_is_bounded_and_a_deleted_queue_leaves_room_for_another() {
         let times = WaitingTimes::new(&Registry::new()).unwrap();
-        let name = |number: usize| format!("q{number}");
+        let name = |number: usize| -> Arc<str> { Arc::from(format!("q{number}")) };
         (0..QUEUES + 10).for_each(|number| times.bound(Some(&name(number)), Duration::ZERO));
         times.bound(None, Duration::ZERO);
         assert_eq!((series(&times), times.recorded(OTHERS).0, times.recorded(UNKNOWN).0), (QUEUES + 2, 10, 1));

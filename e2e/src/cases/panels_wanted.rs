@@ -117,7 +117,6 @@ pub(super) fn rows() -> Vec<Row> {
         row("Complete lists", vec![Within(vec!["outcome=ok,resource=nodes", "outcome=ok,resource=replicasets"], 1.0, 2.0)]),
         // `foreign`, which is written until the scheduler has read it.
         row("Unreadable objects per second", vec![Together(0.8, 200.0)]),
-        of("Waiting time until a pod was bound", "default", "cpu", vec![times(&[""]), times(&[""])]),
         of("Allocated, share and capability", "a", "cpu", vec![one(8.0), one(6.0), one(6.0), nothing()]),
         of("Allocated, share and capability", "team", "cpu", vec![one(2.0), one(4.0), one(4.0), one(4.0)]),
         // A deserved resource that no node has is shown as zero, not as unknown.
