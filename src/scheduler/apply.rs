@@ -123,7 +123,6 @@ impl State {
 
     fn delete_queue(&mut self, name: &Arc<str>) {
         self.status_writer.queue_gone(name);
-        self.metrics.waiting_times.queue_deleted(name);
         self.scheduling.delete_queue(name);
     }
 

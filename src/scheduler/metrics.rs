@@ -10,7 +10,6 @@ use crate::runtime::metrics::registered;
 use super::event::EvictionProgress;
 use super::queue_metrics::QueueMetrics;
 use super::queue_snapshot::QueueSnapshot;
-use super::waiting_time::WaitingTimes;
 
 /// The metrics of the scheduler. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -21,8 +20,6 @@ pub struct Metrics {
     evictions: IntCounterVec,
     refusals: IntCounterVec,
     queues: QueueMetrics,
-    /// The times that pods waited until they were bound.
-    pub waiting_times: WaitingTimes,
     responsive: IntGauge,
     /// The pods of our schedulers that wait.
     pub pending_pods: IntGauge,
@@ -79,7 +76,6 @@ impl Metrics {
             evictions,
             refusals,
             queues: registered(registry, QueueMetrics::new()?)?,
-            waiting_times: WaitingTimes::new(registry)?,
             responsive: gauge(
                 "scheduler_responsive",
                 "1 if the scheduler's loop answered this scrape in time; 0 if not, and then the metrics of queues are absent.",

@@ -164,7 +164,6 @@ impl State {
             Report::Bound(uid) => {
                 let began = self.binding.remove(&uid);
                 self.metrics.bound(began.map(|began| now.since_start.saturating_sub(began)));
-                self.record_wait(&uid, now);
                 self.scheduling.confirm(&uid);
             }
             Report::NotBound(uid, reason) => {
@@ -205,14 +204,6 @@ impl State {
             }
         }
         self.start_deciding_when_ready(decided, now);
-    }
-
-    /// Records how long a pod waited that was just bound. The clock of this machine can be behind that of the API server.
-    fn record_wait(&self, uid: &Uid, now: Now) {
-        let cache = self.scheduling.cache();
-        let Some((facts, bound)) = cache.pods().get(uid).and_then(|pod| Some((&pod.facts, pod.assumed.as_ref()?))) else { return };
-        let waited = Duration::try_from(now.wall.duration_since(facts.created)).unwrap_or_default();
-        self.metrics.waiting_times.bound(Some(&bound.queue).filter(|queue| cache.queues().contains_key(*queue)), waited);
     }
 
     /// Takes in the outcome of a fence. A pod that turned out to be bound is waited for until the watch shows it.
