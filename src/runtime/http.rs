@@ -28,7 +28,7 @@ use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
 use futures::future::BoxFuture;
 use thiserror::Error;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 
@@ -95,6 +95,9 @@ impl DebugRoute {
     }
 }
 
+/// How many connections may wait until they are accepted: Linux' default limit, `net.core.somaxconn`.
+const WAITING_CONNECTIONS: u32 = 4096;
+
 /// The parts of `--secure-serving`.
 pub struct Secure {
     /// The certificate of the server.
@@ -125,7 +128,7 @@ impl Server {
         secure: Option<Secure>,
     ) -> Result<Self, HttpError> {
         let fault = |reason| HttpError::Bind { address, reason };
-        let listener = TcpListener::bind(address).await.map_err(fault)?;
+        let listener = listen(address).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
         let (certificate, access) = secure.map(|secure| (secure.certificate, secure.access)).unzip();
         let app = app(metrics, readiness, watchdog, debug, access.as_ref());
@@ -152,6 +155,16 @@ impl Server {
         tokio::join!(serve, reload_certificate);
         Ok(())
     }
+}
+
+/// Returns a socket that listens. A connection that finds no place among the waiting ones is retried by its client after a second, which is the timeout of a
+/// probe; so as many may wait as Linux allows by default.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // As in TcpListener::bind: a program that is started again takes its port at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING_CONNECTIONS)
 }
 
 fn app(metrics: Exposition, readiness: Readiness, watchdog: Watchdog, debug: Vec<DebugRoute>, access: Option<&Access>) -> Router {
