@@ -132,7 +132,17 @@ impl Cluster {
             Ok(Seen::when(!there, || format!("process {}", pid.trim())))
         })
         .await?;
-        // This starts every component that does not run.
+        self.start_all().await
+    }
+
+    /// Starts every component that has ended by itself, as a kubelet would: some components end when the API server is down for long.
+    pub async fn start_missing(&self) -> Result<()> {
+        let _lock = ports().await?;
+        self.start_all().await
+    }
+
+    /// Starts every component that does not run, and waits until the cluster is ready.
+    async fn start_all(&self) -> Result<()> {
         kwokctl(&self.kit, &self.scratch, &["start", "cluster", "--name", &self.name, "--wait=60s"]).await
     }
 
@@ -162,7 +172,7 @@ impl Cluster {
         let data = self.etcd_data();
         std::fs::remove_dir_all(&data).with_context(|| format!("removing {}", data.display()))?;
         copy_folder(backup, &data).await?;
-        kwokctl(&self.kit, &self.scratch, &["start", "cluster", "--name", &self.name, "--wait=60s"]).await
+        self.start_all().await
     }
 
     fn etcd_data(&self) -> PathBuf {

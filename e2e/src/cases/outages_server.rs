@@ -53,6 +53,8 @@ async fn restarts(w: &mut World, component: &str) -> Result<()> {
             w.watched()?.insist(&[1, 2, 6]);
         }
     }
+    // An end of kube-controller-manager after the last restart.
+    w.cluster().start_missing().await?;
     load.wait_correct(60).await?;
     w.watched()?.insist(&[1, 2, 6]);
     Ok(())
@@ -78,6 +80,7 @@ pub(super) async fn api_server_hangs_long(w: &mut World) -> Result<()> {
         ensure!(!program.runs(), "{} still runs after 30 s without a renewal", program.name());
         lives(program, false).await?;
     }
+    w.cluster().start_missing().await?;
     load.wait_correct(60).await?;
     w.watched()?.insist(&[1, 2, 6]);
     Ok(())
