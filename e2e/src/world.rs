@@ -216,10 +216,10 @@ impl World {
         if !self.mixed {
             return;
         }
-        // The scheduler has fewer faults: most cases test the controller, and without the scheduler no pod would run.
+        // The scheduler has fewer faults in most cases: they test the controller, and without the scheduler no pod would run.
         let sides = [&self.controller, &self.scheduler].into_iter().flatten().chain(&self.seconds);
         for (side, number) in sides.zip(1..) {
-            let rate = if side.program.name() == chart::CONTROLLER { Rate::HIGH } else { Rate::LOW };
+            let rate = if side.program.name() == chart::CONTROLLER || !self.seconds.is_empty() { Rate::HIGH } else { Rate::LOW };
             if let Some(faults) = &side.faults {
                 let (patience, longer) = (self.patience.clone(), self.watched.as_ref().map(Watched::absences));
                 let told = Told::new(move |more| {

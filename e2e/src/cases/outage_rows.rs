@@ -70,7 +70,8 @@ pub(super) fn rows() -> Vec<Case> {
             crowd(),
             crowded::two_replicas,
             75
-        ),
+        )
+        .as_shipped(),
         case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
         case!(
             "K21",
