@@ -84,6 +84,7 @@ const BEHIND: World = World { name: "behind", sizes: [&[3, 2, 1], &[2, 1]], behi
 /// Searched by `make model` and `make soak`.
 pub(crate) const BIG: &[World] = &[
     World { name: "no leader, kill, late", led: false, left: Left { kills: 1, timeouts: 1, ..QUIET }, ..ONE_PLACE },
+    World { name: "stop, late, behind in both", left: Left { stops: 1, timeouts: 1, ..QUIET }, lag: 1, ..BEHIND },
     World { name: "kill, stop, late", left: Left { kills: 1, stops: 1, timeouts: 1, ..QUIET }, ..ONE_PLACE },
     World { name: "stop, kill, freeze", left: Left { stops: 1, kills: 1, freezes: 1, ..QUIET }, lag: 1, ..ONE_PLACE },
     World { name: "freeze twice, changed", left: Left { freezes: 2, touches: 1, ..QUIET }, ..ONE_PLACE },
