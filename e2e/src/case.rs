@@ -14,14 +14,18 @@ use tokio::time::{Instant, timeout};
 
 use crate::faults::{Counts, Faults};
 use crate::order::longest_first;
-use crate::report::{Outcome, compare_rights, sum_up};
+use crate::report::{Outcome, base, compare_rights, sum_up};
 use crate::rights::Rights;
 use crate::scratch::Scratch;
+use crate::wait::DeadlinePassed;
 use crate::world::{Setup, World};
-use crate::{artifacts, programs, say, scratch};
+use crate::{artifacts, programs, say, scratch, stall};
 
 /// The time limit of a case by default. Each case has shorter deadlines of its own.
 pub const CASE_TIME: Duration = Duration::from_secs(300);
+
+/// How many inconclusive cases of one run are run again. With more of them the machine is too slow for the run, and it fails.
+const MOST_INCONCLUSIVE: usize = 5;
 
 /// The steps of a case.
 pub type Steps = for<'a> fn(&'a mut World) -> BoxFuture<'a, Result<()>>;
@@ -157,11 +161,24 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
             }
         }
     }
+    run_again(&chosen, &mut outcomes).await;
     let passed = sum_up(&outcomes, start.elapsed());
     if selection.cases.is_empty() {
         compare_rights(outcomes);
     }
     Ok(passed)
+}
+
+/// Runs each inconclusive case once more, alone. The second result counts; the first one is printed, and its artifacts are kept.
+async fn run_again(chosen: &[Case], outcomes: &mut [Outcome]) {
+    let inconclusive = outcomes.iter_mut().filter(|outcome| outcome.inconclusive());
+    for outcome in inconclusive.take(MOST_INCONCLUSIVE) {
+        let Some(case) = chosen.iter().find(|case| case.id == base(&outcome.name)) else { continue };
+        let (stalled, took, reason) = (outcome.stalled.as_secs_f64(), outcome.took.as_secs_f64(), outcome.reasons.join("; "));
+        say::line(format!("inconclusive: {}: the machine stalled for {stalled:.1} s of {took:.1} s: {reason}", outcome.name));
+        *outcome = run_one(case.clone(), outcome.name.clone(), outcome.seed).await;
+        outcome.tell();
+    }
 }
 
 /// Returns the cases that `wanted` names. An unknown name is an error with the known names.
@@ -214,14 +231,15 @@ pub(crate) async fn prepare(case: Case, name: String, seed: u64) -> Prepared {
 /// Runs a case in the cluster that was started for it.
 pub(crate) async fn play(prepared: Prepared) -> Outcome {
     let Prepared { case, name, seed, world, booted } = prepared;
-    let start = Instant::now();
+    let (start, stalled_before) = (Instant::now(), stall::total());
     say::line(format!("        {name}: {}", case.title));
-    let Judged { reasons, artifacts, faults, rights } = match world {
+    let Judged { reasons, only_late, artifacts, faults, rights } = match world {
         Ok(world) => judge(&case, &name, world).await,
         Err(error) => Judged { reasons: vec![say::brief(&error)], ..Judged::default() },
     };
     let faults = (case.setup.faults == Faults::Mix).then_some(faults);
-    Outcome { name, reasons, took: booted + start.elapsed(), artifacts, seed, faults, rights }
+    let (took, stalled) = (booted + start.elapsed(), stall::total().saturating_sub(stalled_before));
+    Outcome { name, reasons, took, only_late, stalled, artifacts, seed, faults, rights }
 }
 
 /// Runs one case in a world of its own.
@@ -233,13 +251,14 @@ pub(crate) async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
 #[derive(Default)]
 struct Judged {
     reasons: Vec<String>,
+    only_late: bool,
     artifacts: Option<std::path::PathBuf>,
     faults: Counts,
     rights: Rights,
 }
 
 async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
-    let mut reasons = Vec::new();
+    let (mut reasons, mut late) = (Vec::new(), false);
     let patience = world.patience();
     let whole = async {
         world.install(&case.setup).await?;
@@ -247,8 +266,14 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
     };
     match AssertUnwindSafe(timeout(case.time, patience.over(whole))).catch_unwind().await {
         Ok(Ok(Ok(()))) => {}
-        Ok(Ok(Err(error))) => reasons.push(say::brief(&error)),
-        Ok(Err(_)) => reasons.push(format!("it took over {:?}", case.time)),
+        Ok(Ok(Err(error))) => {
+            late = error.downcast_ref::<DeadlinePassed>().is_some();
+            reasons.push(say::brief(&error));
+        }
+        Ok(Err(_)) => {
+            late = true;
+            reasons.push(format!("it took over {:?}", case.time));
+        }
         Err(panic) => reasons.push(format!("panicked: {}", panic_text(panic.as_ref()))),
     }
     // The objects of a failed case are kept before the observer waits for rest.
@@ -274,6 +299,7 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
     {
         reasons.push(say::brief(&error));
     }
+    let only_late = late && reasons.len() == 1;
     world.started_again().iter().for_each(|text| say::line(format!("        {name}: {text}")));
     let (faults, rights) = (world.faults(), world.rights().await);
     // Ending a world waits for its processes, so it must not block a thread that other cases need.
@@ -281,7 +307,7 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
     if ended.is_err() {
         reasons.push("the world could not be ended".to_owned());
     }
-    Judged { reasons, artifacts: kept, faults, rights }
+    Judged { reasons, only_late, artifacts: kept, faults, rights }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

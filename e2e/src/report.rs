@@ -15,6 +15,10 @@ pub struct Outcome {
     pub reasons: Vec<String>,
     /// How long its cluster took to boot, and the case from its first step to the end of the cluster. The time that a cluster waited for its turn is not in it.
     pub took: Duration,
+    /// Whether it failed, and only because a deadline passed. A finding of the observer is another reason.
+    pub only_late: bool,
+    /// For how long the machine stalled meanwhile.
+    pub stalled: Duration,
     /// The folder of its logs and objects, if it failed.
     pub artifacts: Option<PathBuf>,
     /// The seed of its random delays and faults.
@@ -29,6 +33,12 @@ impl Outcome {
     /// Returns whether it passed.
     pub fn passed(&self) -> bool {
         self.reasons.is_empty()
+    }
+
+    /// Returns whether the failure says nothing about the programs: only a deadline passed, and the machine stalled for more than a third of the time.
+    /// Whoever waits for client-go waits longer on such a machine than the stalled time: its back-offs double.
+    pub fn inconclusive(&self) -> bool {
+        self.only_late && self.stalled.saturating_mul(3) > self.took
     }
 
     /// Prints the result as soon as it is known.
@@ -87,6 +97,26 @@ pub fn compare_rights(outcomes: Vec<Outcome>) {
     unused.iter().for_each(|right| say::line(format!("the chart grants a right that no program used: {right}")));
 }
 
-fn base(name: &str) -> &str {
+/// Returns the id of a case without its round.
+pub(crate) fn base(name: &str) -> &str {
     name.split('#').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::secs;
+
+    fn failed(only_late: bool, stalled: Duration) -> Outcome {
+        let reasons = vec!["not within 60s".to_owned()];
+        let (took, artifacts, faults, rights) = (secs(90), None, None, Rights::default());
+        Outcome { name: "K4".to_owned(), reasons, took, only_late, stalled, artifacts, seed: 0, faults, rights }
+    }
+
+    #[test]
+    fn only_a_passed_deadline_on_a_machine_that_stalled_is_inconclusive() {
+        assert!(failed(true, secs(31)).inconclusive());
+        assert!(!failed(true, secs(30)).inconclusive(), "the machine was free for two thirds of the time");
+        assert!(!failed(false, secs(80)).inconclusive(), "the observer found something, or a check failed");
+    }
 }

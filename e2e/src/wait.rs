@@ -8,6 +8,7 @@
 //!
 //! A failed wait names the condition and the last observed state, because a reader asks for them first.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +36,18 @@ impl Seen<()> {
         if holds { Self::Yes(()) } else { Self::NotYet(instead()) }
     }
 }
+
+/// The error of a wait whose deadline passed.
+#[derive(Debug)]
+pub struct DeadlinePassed(String);
+
+impl fmt::Display for DeadlinePassed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DeadlinePassed {}
 
 /// How much longer than its deadline a wait may take at this moment. Clones share the value.
 #[derive(Clone, Debug, Default)]
@@ -123,8 +136,8 @@ fn record(elapsed: Duration, stalled: Duration, limit: Duration, what: &str) {
     drop(file.and_then(|mut file| file.write_all(line.as_bytes())));
 }
 
-/// Checks again and again until `look` says yes. Fails after `deadline` and names `what` and the last observed state. An error of a check is only another
-/// observed state, because the API server may be away for a moment in the middle of a case.
+/// Checks again and again until `look` says yes. Fails after `deadline` and names `what` and the last observed state ([`DeadlinePassed`]). An error of a check is
+/// only another observed state, because the API server may be away for a moment in the middle of a case.
 pub async fn wait_until<T, F, Fut>(deadline: Duration, what: &str, mut look: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -144,7 +157,9 @@ where
         let (elapsed, stalled) = running.elapsed();
         // A condition without a deadline is checked once.
         if deadline.is_zero() || elapsed >= deadline + stalled {
-            bail!("not within {deadline:?} (the machine stalled for {stalled:.1?} of {elapsed:.1?}): {what}; last seen: {last}");
+            let text =
+                format!("not within {deadline:?} (the machine stalled for {stalled:.1?} of {elapsed:.1?}): {what}; last seen: {last}");
+            return Err(DeadlinePassed(text).into());
         }
         tokio::time::sleep(PACE).await;
     }
