@@ -115,7 +115,7 @@ load: tools build ## measures the controller under load (DEPLOYMENTS=2000 ROUNDS
 	@PODGROUP_BIN_DIR=target/release target/release/e2e load $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(CROWD),--crowd $(CROWD)) $(if $(IDLE),--idle $(IDLE)) $(if $(ONLY),--only $(ONLY)) $(foreach number,$(WORKERS),--workers $(number)) $(foreach flag,$(FLAGS),--controller-flag=$(flag))
 
-bench: prerequisites ## decisions per second, in process; about 5 minutes (ONLY=gangs)
+bench: prerequisites ## decisions per second, in process; about 10 minutes (ONLY=gangs)
 	cargo bench --workspace --bench decisions -- $(ONLY)
 
 # As for load: what ships, and a release client.
