@@ -54,7 +54,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit unit-build mutants format lints model e2e operators soak takeover load check bench bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped dist image
+.PHONY: help demo demo-down test unit unit-build mutants format lints model e2e operators soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,8 +117,11 @@ load: tools build ## measures the controller under load (DEPLOYMENTS=2000 ROUNDS
 	@PODGROUP_BIN_DIR=target/release target/release/e2e load $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(CROWD),--crowd $(CROWD)) $(if $(IDLE),--idle $(IDLE)) $(if $(ONLY),--only $(ONLY)) $(foreach number,$(WORKERS),--workers $(number)) $(foreach flag,$(FLAGS),--controller-flag=$(flag))
 
-bench: prerequisites ## decisions per second, in process; about 5 minutes (ONLY=gangs)
+bench: prerequisites ## decisions per second, in process; about 10 minutes (ONLY=gangs)
 	cargo bench --workspace --bench decisions -- $(ONLY)
+
+bench-kube-scheduler: tools ## decisions per second of kube-scheduler's own plugins, for the pods of `make bench`; a few minutes (SECONDS_EACH=3)
+	@"$$(bash e2e/tools/build.sh --path)/oracle" speed $(or $(SECONDS_EACH),3)
 
 # As for load: what ships, and a release client.
 bench-e2e: tools build ## how fast pods come to their nodes, beside kube-scheduler and a raw flood (NODES=1000 PODS=3000 RUNNING=20000 ROUNDS=2 SECONDS_EACH=60 DEPLOYMENTS=100 ONLY='rate constraints trickle writes full'); about 20 minutes

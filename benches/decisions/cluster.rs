@@ -44,8 +44,14 @@ pub(crate) struct Size {
     pub(crate) requires: Requires,
     /// Whether each new pod has a label of its own, as those of indexed Jobs and StatefulSets have.
     pub(crate) own_labels: bool,
-    /// How many of the running pods have anti-affinity on the host, against pods with a label that no new pod has.
+    /// How many of the running pods have anti-affinity on the host, against pods with the label `tier`.
     pub(crate) keepers: u32,
+    /// Whether the pods of each fifth gang have the label `tier`, so that the keepers keep them away. Otherwise no new pod has it.
+    pub(crate) kept_away: bool,
+    /// Whether nodes have images, and pods need one.
+    pub(crate) images: bool,
+    /// How many labels with the keys of [`Requires::ManyKeys`] each node has.
+    pub(crate) keys: u32,
 }
 
 /// What new pods require. Each gang selects its own members.
@@ -75,7 +81,12 @@ pub(crate) enum Requires {
     Anyway,
     /// Nothing, and have an image that every second node has.
     Images,
+    /// 100 spread constraints. All pods together name [`KEYS`] topology keys, and no two of them name the same in the same order.
+    ManyKeys,
 }
+
+/// The number of topology keys of [`Requires::ManyKeys`].
+pub(crate) const KEYS: u32 = 300;
 
 impl Default for Size {
     fn default() -> Self {
@@ -90,6 +101,9 @@ impl Default for Size {
             requires: Requires::Nothing,
             own_labels: false,
             keepers: 0,
+            kept_away: false,
+            images: true,
+            keys: 0,
         }
     }
 }
@@ -132,7 +146,7 @@ impl Cluster {
         let scheduling = SchedulingState::new(["podgroup-scheduler".to_owned()]);
         let mut cluster = Self { scheduling, size, pod: PodFacts::of(&pod), group: GroupFacts::of(&group), round: 0 };
         for number in 0..size.nodes {
-            cluster.scheduling.apply_node(node(number));
+            cluster.scheduling.apply_node(node(number, &size));
         }
         let mut queue = |name: &str, parent: &str| {
             let queue: Queue = read(json!({"metadata": {"name": name, "uid": name}, "spec": {"parent": parent}}));
@@ -172,6 +186,12 @@ impl Cluster {
         let mut pod = required(self.size.requires, gang, self.size.pods.div_ceil(self.size.gang)).unwrap_or_else(|| self.pod.clone());
         if self.size.own_labels {
             pod.labels.insert("index".to_owned(), number.to_string());
+        }
+        if self.size.kept_away && gang.is_multiple_of(5) {
+            pod.labels.insert("tier".to_owned(), "db".to_owned());
+        }
+        if !self.size.images {
+            pod.images = None;
         }
         PodFacts { name, uid: uid(2, number), group: group.clone(), request, ..pod }
     }
@@ -247,11 +267,13 @@ fn required(requires: Requires, gang: u32, gangs: u32) -> Option<PodFacts> {
     let anyway = json!({"topologySpreadConstraints":
         [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}]});
     let images = json!({"containers": [{"name": "c", "image": TRAIN}]});
+    let one_of_many = |number: u32| json!({"maxSkew": 1, "topologyKey": key((gang * 37 + number) % KEYS), "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
     let spec = match requires {
         Requires::PreferNodes => prefer_nodes,
         Requires::PreferApart => prefer_apart,
         Requires::Anyway => anyway,
         Requires::Images => images,
+        Requires::ManyKeys => json!({"topologySpreadConstraints": (0..100).map(one_of_many).collect::<Vec<_>>()}),
         Requires::Nodes | Requires::Usual if gang < gangs / 3 => nodes,
         Requires::Spread => spread,
         Requires::Apart => apart,
@@ -288,6 +310,10 @@ fn pod_of(labels: &Value, spec: &Value) -> PodFacts {
     PodFacts::of(&pod)
 }
 
+fn key(number: u32) -> String {
+    format!("topology.example.com/key-{number:03}")
+}
+
 fn name_of_queue(number: u32) -> String {
     format!("queue-{number:04}")
 }
@@ -296,11 +322,14 @@ fn name_of_queue(number: u32) -> String {
 const BASE: &str = "registry.example.com/base:1";
 const TRAIN: &str = "registry.example.com/train:1";
 
-/// Returns a node of 32 cores, in one of three zones and in a rack of 20 nodes, with as many images as a kubelet reports.
-pub(crate) fn node(number: u32) -> NodeFacts {
+/// Returns a node of 32 cores, in one of three zones and in a rack of 20 nodes, with as many images as a kubelet reports, or with none.
+pub(crate) fn node(number: u32, size: &Size) -> NodeFacts {
     let allocatable = json!({"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "500Gi"});
     let (host, zone, rack) = (format!("node-{number:05}"), format!("z{}", number % 3), format!("r{}", number / 20));
-    let labels = json!({"kubernetes.io/hostname": host, "kubernetes.io/os": "linux", "zone": zone, "rack": rack});
+    let mut labels = json!({"kubernetes.io/hostname": host, "kubernetes.io/os": "linux", "zone": zone, "rack": rack});
+    if let Some(labels) = labels.as_object_mut() {
+        labels.extend((0..size.keys).map(|at| (key(at), json!(zone))));
+    }
     let image = |at: u32| {
         let name = match at {
             0 => BASE.to_owned(),
@@ -309,7 +338,7 @@ pub(crate) fn node(number: u32) -> NodeFacts {
         };
         json!({"names": [name, format!("{name}@sha256:{at:064}")], "sizeBytes": 8_000_000_000_u64 >> (at / 2)})
     };
-    let images: Vec<Value> = (0..50).map(image).collect();
+    let images: Vec<Value> = (0..if size.images { 50 } else { 0 }).map(image).collect();
     let node: Node = read(json!({
         "metadata": {"name": format!("node-{number:05}"), "uid": uid(4, number).as_str(), "labels": labels},
         "status": {"allocatable": allocatable, "images": images},

@@ -8,6 +8,10 @@ use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 
 use super::cluster::{Cluster, Requires, Size, request};
 
+/// Each with the number of nodes, and whether nodes have images.
+const SIZES: [(&str, u32, bool); 4] =
+    [("1000", 1_000, true), ("5000", 5_000, true), ("5000, no images", 5_000, false), ("10000", 10_000, true)];
+
 fn measure<I: Display>(criterion: &mut Criterion, axis: &str, sizes: impl IntoIterator<Item = (I, Size)>) {
     let mut group = criterion.benchmark_group(axis);
     group.sampling_mode(SamplingMode::Flat);
@@ -38,10 +42,10 @@ pub(crate) fn once(cluster: &mut Cluster, found: bool) -> Duration {
     took
 }
 
-/// More nodes.
+/// More nodes, and nodes and pods without images.
 pub(crate) fn nodes(criterion: &mut Criterion) {
-    let of = |nodes| (nodes, Size { nodes, ..Size::default() });
-    measure(criterion, "nodes", [1_000, 5_000, 10_000].map(of));
+    let of = |(name, nodes, images)| (name, Size { nodes, images, ..Size::default() });
+    measure(criterion, "nodes", SIZES.map(of));
 }
 
 /// Fewer pods at once.
@@ -68,10 +72,10 @@ pub(crate) fn queues(criterion: &mut Criterion) {
     measure(criterion, "queues", [100, 2_000].map(of));
 }
 
-/// Every pod in its own class, so that no result for one pod helps another. By nodes.
+/// Every pod in its own class, so that no result for one pod helps another. By nodes, and without images.
 pub(crate) fn own_classes(criterion: &mut Criterion) {
-    let of = |nodes| (nodes, Size { nodes, pods: 1_000, gang: 1, own_classes: true, ..Size::default() });
-    measure(criterion, "own classes", [1_000, 5_000, 10_000].map(of));
+    let of = |(name, nodes, images)| (name, Size { nodes, images, pods: 1_000, gang: 1, own_classes: true, ..Size::default() });
+    measure(criterion, "own classes", SIZES.map(of));
 }
 
 /// What new pods require of nodes and of each other, with nothing running and with 50,000 running pods.
@@ -97,8 +101,14 @@ pub(crate) fn prefers(criterion: &mut Criterion) {
     measure(criterion, "prefers", all.into_iter().flat_map(of));
 }
 
-/// Running pods that keep others away, while each new pod has labels of its own.
+/// Running pods that keep others away, while each new pod has labels of its own: none of the new pods, or a fifth of them.
 pub(crate) fn keepers(criterion: &mut Criterion) {
-    let of = |keepers| (keepers, Size { keepers, own_labels: true, running: 10_000, ..Size::default() });
-    measure(criterion, "keepers", [0, 1, 100, 10_000].map(of));
+    let plain = |keepers: u32| (keepers.to_string(), Size { keepers, own_labels: true, running: 10_000, ..Size::default() });
+    let usual = Size { keepers: 100, own_labels: true, running: 50_000, requires: Requires::Usual, ..Size::default() };
+    let more = [
+        ("100, a fifth kept away".to_owned(), Size { kept_away: true, ..plain(100).1 }),
+        ("100, usual, 50000 run".to_owned(), usual),
+        ("100, usual, 50000 run, a fifth kept away".to_owned(), Size { kept_away: true, ..usual }),
+    ];
+    measure(criterion, "keepers", [0, 1, 100, 10_000].map(plain).into_iter().chain(more));
 }

@@ -8,7 +8,7 @@ use podgroup::api::pod_facts::PodPhase;
 use podgroup::api::{GroupKey, PodFacts, Uid};
 use podgroup::cycle::plan::Plan;
 
-use super::cluster::{Cluster, Size, node, request};
+use super::cluster::{Cluster, KEYS, Requires, Size, node, request};
 
 const RUNNING: u32 = 50_000;
 const WAITING: u32 = 10_000;
@@ -31,7 +31,7 @@ pub(crate) fn nothing(criterion: &mut Criterion) {
         bencher.iter_batched(|| same.clone(), |pod| cluster.scheduling.apply_pod(pod), BatchSize::SmallInput);
     });
     group.bench_function("a node as it was", |bencher| {
-        let same = node(4_711);
+        let same = node(4_711, &Size::default());
         bencher.iter_batched(|| same.clone(), |node| cluster.scheduling.apply_node(node), BatchSize::SmallInput);
     });
     assert!(!cluster.scheduling.has_work(Duration::ZERO), "nothing has happened");
@@ -39,15 +39,25 @@ pub(crate) fn nothing(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One event and its cycle in a full cluster with 10,000 waiting pods that cannot be placed: gangs with the same template, and pods that each have their own
-/// class.
+/// One event and its cycle in a full cluster with 10,000 waiting pods that cannot be placed: gangs with the same template, pods that each have their own
+/// class, and gangs whose pods have labels of their own while one running pod has anti-affinity.
 pub(crate) fn full(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("full");
     group.sampling_mode(SamplingMode::Flat);
-    for (name, gang, own_classes) in [("gangs of 8", 8, false), ("own classes", 1, true)] {
+    let of = |gang, own_classes, keepers| Size {
+        running: RUNNING,
+        pods: WAITING,
+        gang,
+        own_classes,
+        keepers,
+        own_labels: keepers > 0,
+        ..Size::default()
+    };
+    let all =
+        [("gangs of 8", of(8, false, 0)), ("own classes", of(1, true, 0)), ("gangs of 8 with own labels, one keeper", of(8, false, 1))];
+    for (name, size) in all {
         let mut made = None;
         let runs = request(3_200, 1_024, 0);
-        let size = Size { running: RUNNING, pods: WAITING, gang, own_classes, ..Size::default() };
         let mut full = || {
             let mut cluster = Cluster::new(size, &runs);
             let arrivals = cluster.arrivals();
@@ -66,6 +76,40 @@ pub(crate) fn full(criterion: &mut Criterion) {
         });
     }
     group.finish();
+}
+
+/// A node comes where 1,000 pods wait for more than a node has. Each has 100 spread constraints.
+pub(crate) fn topology_keys(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("topology keys");
+    group.sampling_mode(SamplingMode::Flat);
+    for (name, keys) in [("no node has them", 0), ("every node has them", KEYS)] {
+        let mut made = None;
+        let size = Size { pods: 1_000, gang: 1, millis: 64_000, own_classes: true, requires: Requires::ManyKeys, keys, ..Size::default() };
+        group.bench_function(name, |bencher| {
+            let cluster = made.get_or_insert_with(|| {
+                let mut cluster = Cluster::new(size, &request(0, 0, 0));
+                let arrivals = cluster.arrivals();
+                cluster.come(arrivals);
+                assert_eq!(cluster.decide().binds.len(), 0, "no node is so large");
+                cluster
+            });
+            bencher.iter_custom(|times| (0..times).map(|_| node_comes(cluster)).sum());
+        });
+    }
+    group.finish();
+}
+
+fn node_comes(cluster: &mut Cluster) -> Duration {
+    let node = node(cluster.size.nodes, &cluster.size);
+    let name = node.name.clone();
+    let took = timed(|| {
+        cluster.scheduling.apply_node(node);
+        cluster.decide()
+    });
+    cluster.scheduling.delete_node(&name);
+    let _none = cluster.decide();
+    let _told = cluster.scheduling.take_dirty();
+    took
 }
 
 fn comes(cluster: &mut Cluster) -> Duration {

@@ -1,5 +1,5 @@
 //! Benchmarks of the scheduler's decisions: placements per second, and the cost of an event. They run in one process and check every node. The work
-//! is the same for each size, so that growth is visible. Compare numbers within one run only. `make bench` runs everything in about five minutes;
+//! is the same for each size, so that growth is visible. Compare numbers within one run only. `make bench` runs everything in about ten minutes;
 //! `make bench ONLY=gangs` runs a part.
 //!
 //! In reading order: `cluster` (the input), `cycles` (cycles that place pods, one dimension at a time), `events` (events that change little or
@@ -25,6 +25,6 @@ fn few() -> Criterion {
 criterion_group! {
     name = benches;
     config = few();
-    targets = cycles::nodes, cycles::pods, cycles::gangs, cycles::running, cycles::queues, cycles::own_classes, cycles::requires, cycles::prefers, cycles::keepers, events::nothing, events::full, events::life, refused::gangs
+    targets = cycles::nodes, cycles::pods, cycles::gangs, cycles::running, cycles::queues, cycles::own_classes, cycles::requires, cycles::prefers, cycles::keepers, events::nothing, events::full, events::topology_keys, events::life, refused::gangs
 }
 criterion_main!(benches);

@@ -8,6 +8,8 @@
 //
 // With "scores": true it also writes "scores": [{NODE: {PLUGIN: POINTS, ...}, ...}, ...] with each node that is not refused: what the plugin gives it among these,
 // normalized and multiplied by the plugin's weight. A plugin that has nothing to say about the pod is left out. "replicaSets" is for the default spread.
+//
+// `oracle speed SECONDS` answers nothing: it measures decisions (speed.go).
 package main
 
 import (
@@ -209,7 +211,9 @@ func main() {
 	klog.SetLogger(klog.Logger{})
 	metrics.Register()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
-	if err == nil {
+	if err == nil && len(os.Args) == 3 && os.Args[1] == "speed" {
+		err = speed(client, os.Args[2])
+	} else if err == nil {
 		err = serve(client)
 	}
 	if err != nil {

@@ -26,6 +26,7 @@ use super::topology::class_preferences::ClassPreferences;
 use super::topology::class_terms::Spread;
 use super::topology::domains::KeyDomains;
 use super::topology::on_nodes::{Count, OnNodes};
+use super::topology::spread::has_all;
 use super::topology::verdict::{Counting, Facts};
 
 /// The label of nodes that names their zone.
@@ -169,6 +170,9 @@ fn add_domains<'a>(
     pods: impl Iterator<Item = (NodeId, Count)>,
     domains: Arc<KeyDomains>,
 ) {
+    if domains.is_empty() {
+        return;
+    }
     let (domains, sums) = keys.entry(key).or_insert_with(|| {
         let none = vec![0; domains.len()];
         (domains, none)
@@ -194,12 +198,15 @@ fn sum_domains(pods: impl Iterator<Item = (NodeId, u32)>, domains: &KeyDomains) 
 fn of_spread(constraints: &[Spread], counting: &[Option<Arc<[bool]>>], candidates: &[Candidate], facts: &mut Facts<'_>) -> Vec<i64> {
     let keys: Vec<Arc<KeyDomains>> =
         constraints.iter().map(|spread| facts.domains.of(&spread.constraint.topology_key, facts.nodes)).collect();
-    let has_all_keys = |node: NodeId| keys.iter().all(|domains| domains.get(node).is_some());
-    let mut pods: Vec<Option<i64>> = candidates.iter().map(|node| has_all_keys(node.id).then_some(0)).collect();
+    let has_all_keys = has_all(&keys, facts.nodes);
+    let is_set = |of: &[bool], node: NodeId| of.get(node.index()).copied().unwrap_or(false);
+    let mut pods: Vec<Option<i64>> = candidates.iter().map(|node| is_set(&has_all_keys, node.id).then_some(0)).collect();
+    if pods.iter().all(Option::is_none) {
+        return fewest_first(pods);
+    }
     for (at, (spread, domains)) in constraints.iter().zip(&keys).enumerate() {
         let policy = counting.get(at).and_then(Option::as_ref);
-        let counts =
-            |node: NodeId| has_all_keys(node) && policy.is_none_or(|counting| counting.get(node.index()).copied().unwrap_or(false));
+        let counts = |node: NodeId| is_set(&has_all_keys, node) && policy.is_none_or(|counting| is_set(counting, node));
         let matched =
             facts.placed.matched(spread.selector).filter(|(node, _)| counts(*node) && !spread.constraint.pods.labels.is_everything());
         let in_domains = sum_domains(matched.map(|(node, count)| (node, count.staying())), domains);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 
-use super::pods::{NAMESPACES, named, pod};
+use super::pods::{NAMESPACES, named, pod, some_requests};
 
 /// Values of the label `gen`, which `Gt` and `Lt` compare: some are no numbers of 64 bits.
 const GENERATIONS: [&str; 7] = ["0", "1", "2", "007", "x", "9223372036854775807", "9223372036854775808"];
@@ -71,11 +71,51 @@ pub(super) fn namespace(name: &str, labels: &Value) -> Value {
     json!({ "metadata": { "name": name, "labels": labels } })
 }
 
+/// A resize in place: what the kubelet has allocated to each container and to the pod as a whole, what is in force, and why the rest is pending.
+#[derive(Clone, Debug)]
+struct Resize {
+    /// Allocated and in force.
+    given: Vec<[Value; 2]>,
+    pending: Option<&'static str>,
+}
+
+fn resize() -> impl Strategy<Value = Option<Resize>> {
+    let given = prop::collection::vec((some_requests(), some_requests()).prop_map(|(one, other)| [one, other]), 5);
+    let resize = (given, prop::sample::select(&[None, Some("Infeasible"), Some("Deferred")][..]));
+    prop::option::weighted(0.3, resize.prop_map(|(given, pending)| Resize { given, pending }))
+}
+
+impl Resize {
+    /// Writes it to the status of the pod. A pod has at most two containers and two init containers.
+    fn apply(&self, pod: &mut Value) {
+        let with = |mut status: Value, [allocated, in_force]: &[Value; 2]| {
+            status["allocatedResources"] = allocated.clone();
+            status["resources"] = json!({ "requests": in_force });
+            status
+        };
+        let mut given = self.given.iter();
+        for (list, statuses) in [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")] {
+            let containers = pod["spec"][list].as_array().cloned().unwrap_or_default();
+            let of = |(container, given): (&Value, &[Value; 2])| with(json!({ "name": container["name"] }), given);
+            pod["status"][statuses] = containers.iter().zip(&mut given).map(of).collect();
+        }
+        if let Some(given) = given.next() {
+            pod["status"] = with(pod["status"].take(), given);
+        }
+        if let Some(reason) = self.pending {
+            pod["status"]["conditions"] = json!([{ "type": "PodResizePending", "status": "True", "reason": reason }]);
+        }
+    }
+}
+
 /// A pod that is on a node: of any scheduler, running, terminating or ended.
 pub(super) fn placed() -> impl Strategy<Value = Value> {
     let scheduler = prop_oneof![2 => Just("theirs"), 1 => Just("default-scheduler"), 1 => Just("ours")];
     let phase = prop_oneof![6 => Just("Running"), 2 => Just("Pending"), 1 => Just("Succeeded"), 1 => Just("Failed")];
-    (pod(), scheduler, phase, prop::bool::weighted(0.2)).prop_map(|(mut pod, scheduler, phase, leaving)| {
+    (pod(), scheduler, phase, prop::bool::weighted(0.2), resize()).prop_map(|(mut pod, scheduler, phase, leaving, resize)| {
+        if let Some(resize) = &resize {
+            resize.apply(&mut pod);
+        }
         pod["spec"]["schedulerName"] = json!(scheduler);
         pod["status"]["phase"] = json!(phase);
         if leaving {

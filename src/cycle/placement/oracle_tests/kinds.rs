@@ -47,7 +47,7 @@ pub(super) fn present(question: &Value, pod: &Value) -> BTreeSet<Kind> {
         Kind::Taints => list("nodes").any(|node| !is_none(&node["spec"]["taints"])),
         Kind::NodeAffinity => !is_none(&pod["spec"]["nodeSelector"]) || required(pod, "nodeAffinity"),
         Kind::HostPorts => containers().any(port),
-        Kind::Resources => containers().any(|container| !is_none(&container["resources"]["requests"])),
+        Kind::Resources => containers().chain([&pod["spec"]]).any(|with| !is_none(&with["resources"]["requests"])),
         Kind::Spread | Kind::SpreadLabel => spread,
         Kind::Affinity => required(pod, "podAffinity"),
         Kind::AntiAffinity => required(pod, "podAntiAffinity"),

@@ -1,7 +1,7 @@
 //! Random pods, as the API server stores them.
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::terms::{labels, node_affinity, spread, terms};
 
@@ -18,8 +18,13 @@ fn ports() -> impl Strategy<Value = Value> {
     prop_oneof![5 => Just(json!([])), 1 => prop::collection::vec(port, 1..3).prop_map(Value::Array)]
 }
 
-/// The requests of a container; often none. A request of nothing is one that no node lacks.
+/// The requests of a container; often none.
 fn requests() -> impl Strategy<Value = Value> {
+    prop_oneof![4 => Just(json!({})), 1 => some_requests()]
+}
+
+/// One to three requests. A request of nothing is one that no node lacks.
+pub(super) fn some_requests() -> impl Strategy<Value = Value> {
     let one = |name: &'static str, amounts: &'static [&'static str]| (Just(name), prop::sample::select(amounts));
     let amount = prop_oneof![
         4 => one("cpu", &["0", "500m", "1", "2", "3"]),
@@ -28,9 +33,18 @@ fn requests() -> impl Strategy<Value = Value> {
         1 => one("example.com/gpu", &["0", "1", "2"]),
         1 => one("hugepages-2Mi", &["2Mi", "4Mi"]),
     ];
-    let requests = prop::collection::vec(amount, 1..4)
-        .prop_map(|all| Value::Object(all.into_iter().map(|(name, amount)| (name.to_owned(), json!(amount))).collect()));
-    prop_oneof![4 => Just(json!({})), 1 => requests]
+    prop::collection::vec(amount, 1..4)
+        .prop_map(|all| Value::Object(all.into_iter().map(|(name, amount)| (name.to_owned(), json!(amount))).collect()))
+}
+
+/// The resources of the pod as a whole (`spec.resources`); mostly none. Names other than cpu, memory and huge pages do not count there. None is 0: the API server
+/// refuses less than the containers request together.
+fn of_the_whole() -> impl Strategy<Value = Value> {
+    let positive = some_requests().prop_map(|requests| {
+        let requests: Map<String, Value> = requests.as_object().unwrap().clone().into_iter().filter(|(_, amount)| *amount != "0").collect();
+        json!({ "requests": requests })
+    });
+    prop_oneof![5 => Just(Value::Null), 1 => positive]
 }
 
 fn tolerations() -> impl Strategy<Value = Value> {
@@ -78,16 +92,16 @@ pub(super) fn pod() -> impl Strategy<Value = Value> {
     let selector = prop_oneof![4 => Just(json!({})), 1 => (0..2_u8).prop_map(|zone| json!({ "zone": zone.to_string() }))];
     let overhead = prop_oneof![9 => Just(Value::Null), 1 => Just(json!({ "cpu": "250m", "memory": "1Gi" }))];
     let constraints = (some(terms()), some(terms()), some(spread()), node_affinity(), tolerations(), selector);
-    let host = (prop::bool::weighted(0.1), prop::option::weighted(0.2, any::<bool>()));
+    let host = (prop::bool::weighted(0.1), prop::option::weighted(0.2, any::<bool>()), of_the_whole());
     let namespace = prop_oneof![4 => Just("x"), 1 => prop::sample::select(&NAMESPACES[..])];
     (namespace, labels(), containers(), overhead, constraints, host).prop_map(
-        |(namespace, labels, [containers, init_containers], overhead, constraints, (network, users))| {
+        |(namespace, labels, [containers, init_containers], overhead, constraints, (network, users, whole))| {
             let (affinity, anti_affinity, spread, node_affinity, tolerations, selector) = constraints;
             let pod = json!({
                 "metadata": { "namespace": namespace, "labels": labels },
                 "spec": {
                     "schedulerName": "ours", "hostNetwork": network, "hostUsers": users, "nodeSelector": selector, "tolerations": tolerations,
-                    "containers": containers, "initContainers": init_containers, "overhead": overhead, "topologySpreadConstraints": spread,
+                    "containers": containers, "initContainers": init_containers, "overhead": overhead, "resources": whole, "topologySpreadConstraints": spread,
                     "affinity": { "podAffinity": affinity, "podAntiAffinity": anti_affinity, "nodeAffinity": node_affinity },
                 },
                 "status": { "phase": "Pending" },

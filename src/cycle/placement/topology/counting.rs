@@ -36,16 +36,19 @@ impl CountingNodes {
 /// Returns the nodes that count for each spread constraint of the class, first for those that must hold, then for those that should.
 #[must_use]
 pub fn counting(class: &Class, nodes: &Nodes) -> Counting {
-    let of = |spread: &Spread| {
-        let is_restricted = !class.constraints.node_selector.is_empty() || class.constraints.node_affinity.is_some();
+    let is_restricted = !class.constraints.node_selector.is_empty() || class.constraints.node_affinity.is_some();
+    // Constraints with the same policies share the nodes: a pod may have a hundred constraints.
+    let mut by_policies: BTreeMap<(bool, bool), Arc<[bool]>> = BTreeMap::new();
+    let mut of = |spread: &Spread| {
         let affinity = spread.constraint.honors_node_affinity && is_restricted;
         let taints = spread.constraint.honors_taints;
         let counts = |facts: &Arc<NodeFacts>| {
             (!affinity || filter::matches_affinity(&class.constraints, facts))
                 && (!taints || filter::tolerates_taints(&class.constraints, facts))
         };
-        (affinity || taints).then(|| nodes.ids().map(|id| nodes.get(id).is_some_and(counts)).collect())
+        let nodes_that_count = || nodes.ids().map(|id| nodes.get(id).is_some_and(counts)).collect();
+        (affinity || taints).then(|| Arc::clone(by_policies.entry((affinity, taints)).or_insert_with(nodes_that_count)))
     };
     let soft = class.terms.preferences.iter().flat_map(|preferences| &preferences.spread);
-    class.terms.spread.iter().chain(soft).map(of).collect()
+    class.terms.spread.iter().chain(soft).map(&mut of).collect()
 }

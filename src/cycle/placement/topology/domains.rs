@@ -1,23 +1,36 @@
 //! Which topology domain does each node belong to?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cycle::placement::nodes::{NodeId, Nodes};
 
-/// The largest number of topology keys for which domains are kept. With more, all are dropped and computed again. It is more than one pod may have.
-const MOST_KEYS: usize = 256;
+/// The most topology keys for which domains are kept. A further one takes the place of the one whose last use is the longest ago. Nodes rarely have as many labels.
+const MOST_KEYS: usize = 512;
 
 /// The domains of each topology key that was asked for, for the nodes as they are.
 #[derive(Debug, Default)]
 pub struct Domains {
     /// The version of the nodes' objects for which they were computed.
     version: u64,
-    keys: BTreeMap<Arc<str>, Arc<KeyDomains>>,
+    /// The keys of all labels of the nodes. What pods name beside them has no domains, and takes neither time nor room.
+    labels: BTreeSet<String>,
+    keys: BTreeMap<Arc<str>, Kept>,
+    /// How many times a key with domains was asked for.
+    uses: u64,
+    /// The domains of a key that no node has.
+    none: Arc<KeyDomains>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    domains: Arc<KeyDomains>,
+    /// The number of its last use.
+    used: u64,
 }
 
 /// The domains of one topology key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeyDomains {
     /// By the index of the node: the number of its domain; none where the node has no such label.
     of: Vec<Option<u32>>,
@@ -28,12 +41,38 @@ pub struct KeyDomains {
 impl Domains {
     /// Returns the domains of the key.
     pub fn of(&mut self, key: &Arc<str>, nodes: &Nodes) -> Arc<KeyDomains> {
-        if self.version != nodes.version() || self.keys.len() >= MOST_KEYS && !self.keys.contains_key(key) {
+        if self.version != nodes.version() {
             self.keys.clear();
+            self.labels = keys_of_labels(nodes);
             self.version = nodes.version();
         }
-        Arc::clone(self.keys.entry(Arc::clone(key)).or_insert_with(|| Arc::new(KeyDomains::new(key, nodes))))
+        if !self.labels.contains(&**key) {
+            return Arc::clone(&self.none);
+        }
+        self.uses = self.uses.saturating_add(1);
+        if let Some(kept) = self.keys.get_mut(key) {
+            kept.used = self.uses;
+            return Arc::clone(&kept.domains);
+        }
+        if self.keys.len() >= MOST_KEYS {
+            let oldest = self.keys.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| Arc::clone(key));
+            oldest.into_iter().for_each(|key| _ = self.keys.remove(&key));
+        }
+        let domains = Arc::new(KeyDomains::new(key, nodes));
+        self.keys.insert(Arc::clone(key), Kept { domains: Arc::clone(&domains), used: self.uses });
+        domains
     }
+}
+
+fn keys_of_labels(nodes: &Nodes) -> BTreeSet<String> {
+    let mut keys: BTreeSet<String> = BTreeSet::new();
+    for key in nodes.iter().flat_map(|facts| facts.labels.keys()) {
+        // Most nodes have the same keys.
+        if !keys.contains(key) {
+            keys.insert(key.clone());
+        }
+    }
+    keys
 }
 
 impl KeyDomains {
@@ -75,3 +114,7 @@ impl KeyDomains {
         self.values.get(domain)
     }
 }
+
+#[cfg(test)]
+#[path = "domains_tests.rs"]
+mod tests;

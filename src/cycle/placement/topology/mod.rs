@@ -20,7 +20,7 @@ pub mod placed;
 mod ports;
 pub mod selection;
 mod slab;
-mod spread;
+pub(in crate::cycle::placement) mod spread;
 mod terms;
 pub mod verdict;
 

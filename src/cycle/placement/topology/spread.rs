@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::cycle::explain::Reason;
-use crate::cycle::placement::nodes::NodeId;
+use crate::cycle::placement::nodes::{NodeId, Nodes};
 
 use super::class_terms::Spread;
 use super::domains::KeyDomains;
@@ -20,23 +20,33 @@ pub(super) fn refuse(constraints: &[Spread], counting: &Counting, facts: &mut Fa
     }
     let keys: Vec<Arc<KeyDomains>> =
         constraints.iter().map(|spread| facts.domains.of(&spread.constraint.topology_key, facts.nodes)).collect();
-    let has_all_keys = |node: NodeId| keys.iter().all(|domains| domains.get(node).is_some());
+    let has_all_keys = has_all(&keys, facts.nodes);
     for (at, (spread, domains)) in constraints.iter().zip(&keys).enumerate() {
         let policy = counting.get(at).and_then(Option::as_ref);
-        let counts =
-            |node: NodeId| has_all_keys(node) && policy.is_none_or(|counting| counting.get(node.index()).copied().unwrap_or(false));
+        let is_set = |of: &[bool], node: NodeId| of.get(node.index()).copied().unwrap_or(false);
+        let counts = |node: NodeId| is_set(&has_all_keys, node) && policy.is_none_or(|counting| is_set(counting, node));
         let open = open_domains(spread, domains, counts, facts);
         let topology_key = spread.constraint.topology_key.to_string();
         let missing = verdict.reason(Reason::TopologySpreadLabel { topology_key: topology_key.clone() });
         let skewed = verdict.reason(Reason::TopologySpread { topology_key });
+        let mut takes = false;
         for node in facts.nodes.ids() {
             match domains.get(node) {
                 None => verdict.refuse(node, missing),
                 Some(domain) if !open.get(domain).copied().unwrap_or(false) => verdict.refuse(node, skewed),
-                Some(_) => {}
+                Some(_) => takes = true,
             }
         }
+        if !takes {
+            // The first reason of each node is known, and further constraints change nothing.
+            return;
+        }
     }
+}
+
+/// Returns for each node, by its index, whether it has all these topology keys.
+pub(in crate::cycle::placement) fn has_all(keys: &[Arc<KeyDomains>], nodes: &Nodes) -> Vec<bool> {
+    nodes.ids().map(|node| keys.iter().all(|domains| domains.get(node).is_some())).collect()
 }
 
 /// Returns for each domain whether it may have one pod more, whichever of the nominated pods come.

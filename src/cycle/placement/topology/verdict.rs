@@ -261,6 +261,9 @@ impl Verdict {
             return;
         }
         let domains = facts.domains.of(&term.1, facts.nodes);
+        if domains.is_empty() {
+            return;
+        }
         let mut closed = vec![false; domains.len()];
         for domain in at.iter().filter_map(|node| domains.get(*node)) {
             if let Some(slot) = closed.get_mut(domain) {
