@@ -126,6 +126,24 @@ fn the_reference_lists_every_code_and_no_other() {
     let alerts = read("charts/podgroup/files/alerts.yaml");
     let named = alerts.split("reason=~\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     assert!(named.split('|').all(|code| codes.contains(code)), "{named}");
+    // A queue is owed what nodes refuse. Where no node is left, other alerts fire.
+    let refused = Code::ALL.iter().filter(|code| code.lacks_nodes() && **code != Code::NoNodes).map(|code| code.as_str());
+    let missing: Vec<_> = refused.filter(|code| !named.split('|').any(|each| each == *code)).collect();
+    assert!(missing.is_empty(), "the alert PodgroupQueueOwed does not count {missing:?}");
+}
+
+#[test]
+fn the_page_on_autoscalers_says_for_each_code_whether_nodes_are_added() {
+    let page = read("docs/autoscalers.md");
+    let listed = |heading: &str| -> BTreeSet<String> {
+        let section = page.split(heading).nth(1).unwrap().split("\n## ").next().unwrap();
+        let cells = section.lines().filter(|line| line.starts_with("| ")).filter_map(|row| row.rsplit(" | ").next());
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+    };
+    let codes = |helped: bool| Code::ALL.iter().filter(|code| code.lacks_nodes() == helped).map(|code| code.as_str().to_owned()).collect();
+    let (added, not_added): (BTreeSet<String>, BTreeSet<String>) = (codes(true), codes(false));
+    assert_eq!(listed("\n## Nodes are added\n"), added);
+    assert_eq!(listed("\n## No nodes are added\n"), not_added);
 }
 
 #[test]
