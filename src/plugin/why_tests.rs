@@ -202,7 +202,14 @@ fn every_obstacle_has_advice() {
             }),
             "queue q may never use more than 2",
         ),
-        (of(group("ns", "g", 3, "default"), vec![member(1)], vec![]), "the gang lacks 2 of its 3 members"),
+        (
+            of(group("ns", "g", 3, "default"), vec![member(1)], vec![]),
+            "the gang lacks 2 of its 3 members (or minMember must be 1): its phase is Pending, and an operator may create pods only after the PodGroup is admitted",
+        ),
+        (
+            changes(facts(says(group("ns", "g", 3, "default"), "Inqueue", "…"), vec![], vec![node("n1", &[("cpu", 4)])], vec![])),
+            "the gang lacks 3 of its 3 members: the Events of their owner say what keeps them from being made, for example a quota",
+        ),
         (of(group("ns", "g", 1, "default"), vec![PodFacts { gated: true, ..member(1) }], vec![]), "members held by scheduling gates: 1"),
         (of(group("ns", "g", 1, "default"), vec![member(5)], vec![]), "no node offers more than 4"),
         (
