@@ -223,6 +223,16 @@ fn every_obstacle_has_advice() {
 }
 
 #[test]
+fn an_admitted_podgroup_reserves_nothing_while_its_pods_have_scheduling_gates() {
+    let pods = vec![PodFacts { gated: true, ..pod("ns", "a", "g", &[("cpu", 1)]) }];
+    let refusal = Refusal::NotEnoughTasks { wanted: 2, there: 0, gated: 2 };
+    let answer = asks(Explanation::of(&refusal), &[("cpu", 2)]);
+    let facts = facts(says(group("ns", "g", 1, "default"), "Inqueue", "…"), pods, vec![node("n1", &[("cpu", 4)])], Vec::new());
+    let text = Report::of(Facts { answer: Some(answer), ..facts }, now()).page(false).render(false);
+    assert!(text.contains("Queue default: it is admitted, and reserves nothing while pods have scheduling gates\n"), "{text}");
+}
+
+#[test]
 fn the_advice_names_no_missing_owner_and_no_gang_without_members() {
     let changes = |owner: Option<&str>, pods| {
         let facts = facts(says(group("ns", "g", 2, "gone"), "Pending", "…"), pods, vec![node("n1", &[("cpu", 4)])], vec![]);
