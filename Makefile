@@ -129,7 +129,7 @@ bench-e2e: tools build ## how fast pods come to their nodes, beside kube-schedul
 	@PODGROUP_BIN_DIR=target/release target/release/e2e bench $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(RUNNING),--running $(RUNNING)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(foreach part,$(ONLY),--only $(part))
 
-generate: prerequisites ## writes crds/ and the chart's copies from the Rust types, the table of the chart's values, and the tables of flags in docs/reference.md
+generate: prerequisites ## writes crds/ and the chart's copies from the Rust types, the table of the chart's values, and the tables of flags and codes in docs/reference.md
 	cargo build --quiet --workspace --example generate-crds --example generate-chart-readme
 	target/debug/examples/generate-crds
 	target/debug/examples/generate-chart-readme

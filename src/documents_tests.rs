@@ -1,6 +1,6 @@
 //! Checks that the documents agree with the code: names, flags, reasons and the version, in both directions where possible.
 //!
-//! The tables of flags in `docs/reference.md` and `docs/plugin.md` are written by this: `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
+//! The tables of flags and codes in `docs/reference.md` and `docs/plugin.md` are written by this: `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
 
 mod links_tests;
 mod manifests_tests;
@@ -61,13 +61,69 @@ fn generated(document: &str, mark: &str, wanted: &str) {
         std::fs::write(path(document), format!("{}{wanted}{}", &text[..start], &text[stop..])).unwrap();
         return;
     }
-    assert!(text[start..stop] == *wanted, "{document} is out of step with the flags of {mark}: run `make generate`");
+    assert!(text[start..stop] == *wanted, "{document} is out of step with the code ({mark}): run `make generate`");
 }
 
 #[test]
 fn every_flag_is_in_the_reference_with_its_default() {
     generated("docs/reference.md", "podgroup-controller", &table(&ControllerFlags::command()));
     generated("docs/reference.md", "podgroup-scheduler", &table(&SchedulerFlags::command()));
+}
+
+#[test]
+fn every_code_is_in_the_reference_with_its_meaning_and_remedy() {
+    let mut rows = "| code | meaning | what to do |\n|---|---|---|\n".to_owned();
+    for code in Code::ALL {
+        rows.push_str(&format!("| `{}` | {} | {} |\n", code.as_str(), code.meaning(), code.remedy()));
+    }
+    generated("docs/reference.md", "codes", &rows);
+}
+
+/// Returns the constant parts of the first message after each `before` in a file, without its tests.
+fn messages(file: &str, before: &str) -> Vec<String> {
+    let text = read(file);
+    let code = text.split("#[cfg(test)]").next().unwrap();
+    let message = |rest: &str| {
+        let mut texts = rest.split("))").next().unwrap().split('"').skip(1).step_by(2);
+        texts.find(|text| text.len() > 5 && text.contains(' ')).map(str::to_owned)
+    };
+    code.split(before).skip(1).filter_map(message).collect()
+}
+
+#[test]
+fn the_reference_lists_every_message_about_a_value_and_every_refusal_of_a_policy() {
+    // The files with messages, the text before each message and the number of messages.
+    let places = [
+        ("src/lifecycle/intent.rs", "Fault::new(", 6),
+        ("src/lifecycle/intent.rs", "let why = ", 1),
+        ("src/api/workload/pod.rs", "Gang::One(", 1),
+        ("src/api/workload/daemon_set.rs", "Gang::One(", 1),
+        ("src/api/workload/stateful_set.rs", "Gang::One(", 1),
+        ("src/api/queue.rs", "Fault::new(", 3),
+        ("src/api/queue.rs", "let why = ", 1),
+        ("src/api/pod_terms.rs", "return fault(", 2),
+        ("src/api/pod_terms.rs", "Fault::new(", 3),
+        ("src/api/volumes/of_pod.rs", "Fault::new(", 1),
+    ];
+    let mut all = Vec::new();
+    for (file, before, count) in places {
+        let found = messages(file, before);
+        assert_eq!(found.len(), count, "{file} has other messages behind {before:?} than before: {found:?}");
+        all.extend(found);
+    }
+    // A policy makes a message of constants, or of expressions with constants.
+    let policies = read("charts/podgroup/templates/tenancy.yaml");
+    let fixed = policies.lines().filter_map(|line| line.trim().strip_prefix("message: \"")?.strip_suffix('"'));
+    let made = policies.split("messageExpression: >-\n").skip(1).filter_map(|rest| rest.lines().next());
+    let of_policies: Vec<&str> = fixed.chain(made.flat_map(|line| line.split('"').skip(1).step_by(2))).collect();
+    assert!(of_policies.len() >= 12, "{of_policies:?}");
+    all.extend(of_policies.into_iter().map(|text| text.replace("{{", "{").replace("}}", "}")));
+    let reference = read("docs/reference.md");
+    for text in all {
+        let parts = text.split(['{', '}']).step_by(2).filter(|part| part.len() > 4);
+        let missing: Vec<_> = parts.filter(|part| !reference.contains(part.trim())).collect();
+        assert!(missing.is_empty(), "docs/reference.md does not say what to do about {text:?}: {missing:?}");
+    }
 }
 
 #[test]
@@ -126,6 +182,24 @@ fn the_reference_lists_every_code_and_no_other() {
     let alerts = read("charts/podgroup/files/alerts.yaml");
     let named = alerts.split("reason=~\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     assert!(named.split('|').all(|code| codes.contains(code)), "{named}");
+    // A queue is owed what nodes refuse. Where no node is left, other alerts fire.
+    let refused = Code::ALL.iter().filter(|code| code.lacks_nodes() && **code != Code::NoNodes).map(|code| code.as_str());
+    let missing: Vec<_> = refused.filter(|code| !named.split('|').any(|each| each == *code)).collect();
+    assert!(missing.is_empty(), "the alert PodgroupQueueOwed does not count {missing:?}");
+}
+
+#[test]
+fn the_page_on_autoscalers_says_for_each_code_whether_nodes_are_added() {
+    let page = read("docs/autoscalers.md");
+    let listed = |heading: &str| -> BTreeSet<String> {
+        let section = page.split(heading).nth(1).unwrap().split("\n## ").next().unwrap();
+        let cells = section.lines().filter(|line| line.starts_with("| ")).filter_map(|row| row.rsplit(" | ").next());
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+    };
+    let codes = |helped: bool| Code::ALL.iter().filter(|code| code.lacks_nodes() == helped).map(|code| code.as_str().to_owned()).collect();
+    let (added, not_added): (BTreeSet<String>, BTreeSet<String>) = (codes(true), codes(false));
+    assert_eq!(listed("\n## Nodes are added\n"), added);
+    assert_eq!(listed("\n## No nodes are added\n"), not_added);
 }
 
 #[test]

@@ -219,9 +219,10 @@ fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Resu
             let members = gang::in_order(&state.cache, group, &gang);
             Want::new(key, gang, members)
         }
-        // It waits until the scheduling gates are removed, which may take any time: it reserves nothing.
+        // It waits until the scheduling gates are removed, which may take any time: it reserves nothing. The program that removes them may wait for its
+        // admission.
         Err(refusal) if group.counts.gated > 0 => {
-            state.revoke_admission(key);
+            state.admit_without_reservation(key, &facts.queue);
             return Err(refusal);
         }
         Err(refusal) => {

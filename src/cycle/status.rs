@@ -18,6 +18,8 @@ use super::explain::Code;
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// The minimum of the PodGroup has nodes.
 const SCHEDULED: &str = "Scheduled";
+/// Fewer members exist than the minimum, as in Volcano.
+const NOT_ENOUGH_TASKS: &str = "NotEnoughTasks";
 
 /// Returns the whole status of the PodGroup. Foreign fields and conditions are kept; a condition with an unchanged status keeps
 /// its time.
@@ -45,7 +47,10 @@ pub fn status(group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStat
             let text = format!("at least {} members have nodes", facts.min_member.max(1));
             set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
         }
-        // Between the two: it has just become placeable. The former condition was true until now.
+        None if group.is_idle() && is_true(&conditions, SCHEDULED) => {
+            set(&mut conditions, SCHEDULED, "False", NOT_ENOUGH_TASKS, "the PodGroup has no pods that wait or run".to_owned(), now);
+        }
+        // Between the two: it has just become placeable, or it waits for its first pod. The former condition was true until now.
         None => {}
     }
     PodGroupStatus {
@@ -97,6 +102,10 @@ pub fn was_scheduled(facts: &GroupFacts) -> bool {
 
 fn has(conditions: &[PodGroupCondition], kind: &str) -> bool {
     conditions.iter().any(|condition| condition.kind.as_deref() == Some(kind))
+}
+
+fn is_true(conditions: &[PodGroupCondition], kind: &str) -> bool {
+    conditions.iter().any(|condition| condition.kind.as_deref() == Some(kind) && condition.status.as_deref() == Some("True"))
 }
 
 fn set(conditions: &mut Vec<PodGroupCondition>, kind: &str, status: &str, reason: &str, message: String, now: Timestamp) {

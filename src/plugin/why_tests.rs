@@ -202,7 +202,14 @@ fn every_obstacle_has_advice() {
             }),
             "queue q may never use more than 2",
         ),
-        (of(group("ns", "g", 3, "default"), vec![member(1)], vec![]), "the gang lacks 2 of its 3 members"),
+        (
+            of(group("ns", "g", 3, "default"), vec![member(1)], vec![]),
+            "the gang lacks 2 of its 3 members (or minMember must be 1): its phase is Pending, and an operator may create pods only after the PodGroup is admitted",
+        ),
+        (
+            changes(facts(says(group("ns", "g", 3, "default"), "Inqueue", "…"), vec![], vec![node("n1", &[("cpu", 4)])], vec![])),
+            "the gang lacks 3 of its 3 members: the Events of their owner say what keeps them from being made, for example a quota",
+        ),
         (of(group("ns", "g", 1, "default"), vec![PodFacts { gated: true, ..member(1) }], vec![]), "members held by scheduling gates: 1"),
         (of(group("ns", "g", 1, "default"), vec![member(5)], vec![]), "no node offers more than 4"),
         (
@@ -213,6 +220,16 @@ fn every_obstacle_has_advice() {
     for (got, part) in table {
         assert!(got.contains(part), "{part} is not in: {got}");
     }
+}
+
+#[test]
+fn an_admitted_podgroup_reserves_nothing_while_its_pods_have_scheduling_gates() {
+    let pods = vec![PodFacts { gated: true, ..pod("ns", "a", "g", &[("cpu", 1)]) }];
+    let refusal = Refusal::NotEnoughTasks { wanted: 2, there: 0, gated: 2 };
+    let answer = asks(Explanation::of(&refusal), &[("cpu", 2)]);
+    let facts = facts(says(group("ns", "g", 1, "default"), "Inqueue", "…"), pods, vec![node("n1", &[("cpu", 4)])], Vec::new());
+    let text = Report::of(Facts { answer: Some(answer), ..facts }, now()).page(false).render(false);
+    assert!(text.contains("Queue default: it is admitted, and reserves nothing while pods have scheduling gates\n"), "{text}");
 }
 
 #[test]

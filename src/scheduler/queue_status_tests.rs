@@ -8,7 +8,7 @@ use super::state::State;
 use super::testing::{at, binds, leading, state, written};
 use crate::api::quantities::RawQuantity;
 use crate::api::queue::QueueStatus;
-use crate::api::{QueueFacts, Uid};
+use crate::api::{PodFacts, QueueFacts, Uid};
 use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::runtime::flags::QueueStatusBy;
 
@@ -54,6 +54,22 @@ fn volcanos_state_decides_whether_a_queue_admits_podgroups() {
     for open in ["Open", "Unknown", ""] {
         assert_eq!(binds(&beside_volcano(team(open)).tick(at(0))), 1, "{open}");
     }
+}
+
+#[test]
+fn a_podgroup_whose_pods_have_scheduling_gates_counts_as_inqueue_while_its_queue_is_open() {
+    let pods = vec![PodFacts { gated: true, ..pod("ns", "p", "g", &[("cpu", 1)]) }];
+    let groups = vec![group("ns", "g", 1, "team")];
+    let mut state = leading(state(), vec![node("n", &[("cpu", 4)])], pods, groups, vec![queue("team", Some("root"), &[])]);
+    let mut counts = |is_closed, millis| {
+        state.apply(Event::Queues(Change::Apply(QueueFacts { closed_by_hand: is_closed, ..queue("team", Some("root"), &[]) })), at(millis));
+        let _cycle = state.tick(at(millis));
+        let status = crate::cycle::queue_status::status(&state.scheduling, "team");
+        (status.inqueue, status.pending)
+    };
+    assert_eq!(counts(false, 0), (Some(1), None));
+    assert_eq!(counts(true, 1_000), (None, Some(1)));
+    assert_eq!(counts(false, 2_000), (Some(1), None));
 }
 
 #[test]

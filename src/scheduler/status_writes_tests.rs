@@ -60,6 +60,40 @@ fn the_status_of_a_waiting_gang_is_written_once_until_it_changes() {
     assert_eq!(of("Scheduled").status.as_deref(), Some("True"));
 }
 
+/// A suspended JobSet deletes its pods, and its PodGroup remains.
+#[test]
+fn a_podgroup_without_pods_is_not_scheduled_any_more_and_one_write_says_so() {
+    fn settle(state: &mut State, from: u64, until: u64) -> Vec<PodGroupStatus> {
+        let mut writes = Vec::new();
+        for millis in (from..until).step_by(250) {
+            let Some(status) = group_status(&answered(state, millis)).cloned() else { continue };
+            let version = (100 + millis).to_string();
+            state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written(&version)), at(millis));
+            let shown = GroupFacts { resource_version: version.as_str().into(), status: status.clone(), ..group("ns", "g", 2, "default") };
+            state.apply(Event::Groups(Change::Apply(shown)), at(millis));
+            writes.push(status);
+        }
+        writes
+    }
+    let of = |writes: &[PodGroupStatus]| {
+        let last = writes.last().unwrap().clone();
+        let mut found = last.conditions.into_iter().flatten().filter(|condition| condition.kind.as_deref() == Some("Scheduled"));
+        (writes.len(), last.phase.unwrap(), found.next().map(|condition| (condition.status.unwrap(), condition.reason.unwrap())))
+    };
+    let condition = |status: &str, reason: &str| Some((status.to_owned(), reason.to_owned()));
+    let pods: Vec<_> = ["a", "b"].map(|name| running(pod("ns", name, "g", &[]), "n")).into();
+    let mut state = ready(vec![node("n", &[])], pods, vec![group("ns", "g", 2, "default")]);
+    assert_eq!(of(&settle(&mut state, 0, 5_000)), (1, "Running".to_owned(), condition("True", "Scheduled")));
+    for name in ["ns/a", "ns/b"] {
+        state.apply(Event::Pods(Change::Delete(Uid::from(name))), at(5_000));
+    }
+    assert_eq!(of(&settle(&mut state, 5_000, 6_500)), (1, "Inqueue".to_owned(), condition("False", "NotEnoughTasks")));
+    assert_eq!(settle(&mut state, 6_500, 45_000), []);
+    // A PodGroup that never had its nodes says nothing about that.
+    let mut state = ready(vec![node("n", &[])], Vec::new(), vec![group("ns", "g", 2, "default")]);
+    assert_eq!(of(&settle(&mut state, 0, 45_000)), (1, "Inqueue".to_owned(), None));
+}
+
 #[test]
 fn missing_members_are_not_reported_while_they_are_being_created() {
     let mut state = ready(Vec::new(), Vec::new(), vec![group("ns", "g", 2, "default")]);

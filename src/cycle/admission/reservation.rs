@@ -52,6 +52,13 @@ pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &Gro
     cache.release_reservation(key);
 }
 
+/// Admits a PodGroup that reserves nothing: scheduling gates hold its members back (A5).
+pub(in crate::cycle) fn admit_without_reservation(cache: &mut Cache, key: &GroupKey) {
+    if let Some(group) = cache.groups.get_mut(key) {
+        group.admission.state = AdmissionState::SETTLED;
+    }
+}
+
 /// Revokes the admission because the request changed. The PodGroup may be admitted anew, and its admission timeout stays as it was.
 pub(in crate::cycle) fn renew(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
     let until = cache.groups.get(key).and_then(|group| group.admission.state.until());

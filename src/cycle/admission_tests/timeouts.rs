@@ -130,13 +130,18 @@ fn a5_a_changed_request_does_not_extend_the_admission_timeout() {
 }
 
 #[test]
-fn a5_a_gang_that_is_held_back_by_gates_reserves_nothing() {
+fn a5_a_gang_that_is_held_back_by_gates_is_admitted_and_reserves_nothing() {
     let mut state = team();
     let gated = |index: usize, gated| PodFacts { gated, ..pod("ns", &format!("gated-{index}"), "gated", &[("cpu", 1)]) };
     state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "gated", 4, "a") });
-    (0..4).for_each(|index| state.apply_pod(gated(index, index < 3)));
-    assert_eq!(at(&mut state, 0).binds.len(), 0);
-    assert_eq!((reserved(&state, "team"), phase(&state, "gated")), (Amount::ZERO, Phase::Pending));
+    for with_gates in [4, 3] {
+        (0..4).for_each(|index| state.apply_pod(gated(index, index < with_gates)));
+        for (is_closed, wanted) in [(false, Phase::Inqueue), (true, Phase::Pending), (false, Phase::Inqueue)] {
+            state.apply_queue(QueueFacts { closed_by_hand: is_closed, ..queue("team", None, &[("cpu", 8)]) });
+            assert_eq!(at(&mut state, 0).binds.len(), 0);
+            assert_eq!((reserved(&state, "team"), phase(&state, "gated")), (Amount::ZERO, wanted), "{with_gates} with gates");
+        }
+    }
     assert_eq!(message(&state, "gated"), "the gang needs 4 members, 1 are ready, and 3 more are held back by scheduling gates");
     (0..4).for_each(|index| state.apply_pod(gated(index, false)));
     assert_eq!(at(&mut state, 1).binds.len(), 4);

@@ -15,7 +15,7 @@ pub enum Phase {
     Running,
     /// Some members run, and the other members of its minimum find no nodes.
     Unknown,
-    /// Its minimum succeeded and nothing is left. Final.
+    /// Its minimum succeeded and no member lives. A new member ends it.
     Completed,
 }
 

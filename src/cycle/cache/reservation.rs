@@ -97,9 +97,9 @@ impl Group {
     /// Whether it waits for admission or for a node.
     pub(super) fn is_waiting(&self) -> bool {
         // A PodGroup with a reservation that waits for its own members is tried again, so that a closed queue is noticed. So is one that
-        // requests room for members that do not exist yet. A PodGroup with all its nodes needs no admission: in a standby replica no cycle
-        // runs.
-        let asks = |facts: &Arc<GroupFacts>| !self.is_admitted() && !has_its_places(self, facts);
+        // requests room for members that do not exist yet, and one whose members have scheduling gates. A PodGroup with all its nodes needs no
+        // admission: in a standby replica no cycle runs.
+        let asks = |facts: &Arc<GroupFacts>| (!self.is_admitted() || self.counts.gated > 0) && !has_its_places(self, facts);
         self.waits() || self.admission.reservation.is_some() || self.facts.as_ref().is_some_and(asks)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The code of a refusal is the same everywhere: the condition [`WAITING`](crate::cycle::status::WAITING) of the PodGroup, the first word of each message, the label
 //! `reason` of the metrics, `/debug/queues`, and `kubectl podgroup why`. There is one code for each cause that a person would treat differently. A code
-//! never changes its meaning; new ones may come. docs/reference.md lists them with what to do.
+//! never changes its meaning; new ones may come. The table of codes in docs/reference.md is generated from their meanings and remedies here.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ use crate::api::volumes::WhyUnusable;
 
 use super::{Lack, Reason, Refusal, Step, Tally};
 
-/// Declares the codes once: the enum, every one of them in order, and their names.
+/// Declares the codes once: the enum, every one of them in order, and their names, meanings and remedies.
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+    ($($name:ident: $meaning:literal, $remedy:literal;)+) => {
         /// The cause for which a PodGroup or a pod waits.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Code {
-            $($(#[doc = $doc])+ $name,)+
+            $(#[doc = $meaning] $name,)+
         }
 
         impl Code {
@@ -31,107 +31,171 @@ macro_rules! codes {
                     $(Self::$name => stringify!($name),)+
                 }
             }
+
+            /// What it means, for the table in docs/reference.md.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => $meaning,)+
+                }
+            }
+
+            /// What a user can do about it, for the same table.
+            #[must_use]
+            pub const fn remedy(self) -> &'static str {
+                match self {
+                    $(Self::$name => $remedy,)+
+                }
+            }
         }
     };
 }
 
 codes! {
-    /// Another PodGroup is ahead in a fifo queue.
-    BehindInFifoQueue,
-    /// The API server refused a binding; the PodGroup is retried after a back-off.
-    BindBackoff,
-    /// The API server has not answered some bindings; their nodes stay charged.
-    BindUnanswered,
-    /// A claim of a pod is being deleted.
-    ClaimBeingDeleted,
-    /// A pod uses a claim that only one pod at a time may use.
-    ClaimInUse,
-    /// The volume of a claim is gone.
-    ClaimLost,
-    /// A claim of a pod is not bound to a volume.
-    ClaimNotBound,
-    /// A claim of a pod does not exist.
-    ClaimNotFound,
-    /// A claim that is made for a pod has the name of another object's claim.
-    ClaimNotOwned,
-    /// All nodes together have no room left.
-    ClusterFull,
-    /// Most nodes are cordoned.
-    Cordoned,
-    /// What is free is the unused guarantee of other queues.
-    GuaranteeReserved,
-    /// On most nodes a pod has a host port that the pod asks for.
-    HostPorts,
-    /// Most nodes have too little left of a resource.
-    InsufficientResources,
-    /// A field of the PodGroup or of the pod cannot be read.
-    InvalidField,
-    /// There are no nodes.
-    NoNodes,
-    /// Most nodes have no free volume for a claim, and none is made there.
-    NoVolume,
-    /// Most nodes do not match the required node affinity.
-    NodeAffinity,
-    /// Most nodes do not declare a feature that the pod needs.
-    NodeFeatures,
-    /// Most nodes are labelled for the node group of other queues.
-    NodeGroup,
-    /// Most nodes do not match the nodeSelector.
-    NodeSelector,
-    /// A PodGroup that is not preemptable may use no more than its queue is entitled to.
-    NonPreemptableOverEntitlement,
-    /// Fewer pods exist than the gang needs.
-    NotEnoughPods,
-    /// Fewer pods of a task exist than the gang needs.
-    NotEnoughPodsOfTask,
-    /// Most nodes have too little storage to make the volume of a claim.
-    NotEnoughStorage,
-    /// No cycle has tried it yet.
-    NotTried,
-    /// Most nodes have no pod in their topology domain that the pod's affinity requires.
-    PodAffinity,
-    /// The anti-affinity of the pod, or of pods that run, keeps it away from most nodes.
-    PodAntiAffinity,
-    /// The PodGroup that the pods name does not exist.
-    PodGroupNotFound,
-    /// Pods that had to leave did not; the PodGroup is retried after a back-off.
-    PreemptionBackoff,
-    /// The queue or one above it is closed.
-    QueueClosed,
-    /// The queue or one above it has no valid place in the tree, or its children are guaranteed more than it is.
-    QueueInvalid,
-    /// The queue does not exist.
-    QueueNotFound,
-    /// The queue has queues below it; pods go to queues without any.
-    QueueNotLeaf,
-    /// The queue or one above it would use more than its capability.
-    QueueQuotaExceeded,
-    /// What is left in the cluster is reserved for the minimum of other PodGroups.
-    RoomReserved,
-    /// Pods that the gang needs are held back by their scheduling gates.
-    SchedulingGated,
-    /// The StorageClass of a claim that is not bound does not exist.
-    StorageClassNotFound,
-    /// Most nodes have a taint that the pod does not tolerate.
-    Taints,
-    /// In most topology domains, the pod would exceed a spread constraint.
-    TopologySpread,
-    /// The pod, the PodGroup or the queue uses a field that is not supported yet.
-    UnsupportedField,
-    /// Claims got no volumes in time; the PodGroup is retried after a back-off.
-    VolumeBackoff,
-    /// Most nodes take no more volumes of a driver.
-    VolumeLimit,
-    /// Most nodes cannot mount a volume of the pod.
-    VolumeNodeAffinity,
-    /// The volume of a claim does not exist.
-    VolumeNotFound,
-    /// Most nodes are in no zone of a volume of the pod.
-    VolumeZone,
-    /// Pods are being preempted; their places are nominated for the PodGroup.
-    WaitingForPreemption,
-    /// The pods have nodes, and their claims get volumes there.
-    WaitingForVolumes,
+    BehindInFifoQueue:
+        "another PodGroup is ahead in a fifo queue",
+        "wait for that one, or set `dequeueStrategy: traverse`";
+    BindBackoff:
+        "the API server refused a binding; it is retried",
+        "repair what the message names, for example a webhook";
+    BindUnanswered:
+        "the API server has not answered bindings",
+        "look at the log of the API server, and for a webhook that hangs";
+    ClaimBeingDeleted:
+        "a claim of the pod is being deleted",
+        "create it again when it is gone";
+    ClaimInUse:
+        "a pod uses a claim of the pod with the access mode ReadWriteOncePod",
+        "wait until that pod has ended";
+    ClaimLost:
+        "the volume to which a claim was bound is gone",
+        "restore the volume, or create the claim again";
+    ClaimNotBound:
+        "a claim of a class that binds immediately is not bound",
+        "look at the Events of the claim, and at its provisioner";
+    ClaimNotFound:
+        "a PersistentVolumeClaim of the pod does not exist (yet)",
+        "create it; for an `ephemeral` volume, kube-controller-manager creates it";
+    ClaimNotOwned:
+        "the claim of an `ephemeral` volume has the name of a claim that is not the pod's",
+        "delete that claim, or give the pod another name";
+    ClusterFull:
+        "all nodes together have too little left",
+        "add nodes";
+    Cordoned:
+        "most nodes are cordoned",
+        "`kubectl uncordon NODE`";
+    GuaranteeReserved:
+        "what is free is the unused `guarantee` of other queues",
+        "wait, add nodes, or lower their guarantee";
+    HostPorts:
+        "on most nodes another pod has the host port",
+        "wait, request another port, or add nodes";
+    InsufficientResources:
+        "most nodes have too little left of a resource",
+        "use smaller pods, or add nodes or larger nodes";
+    InvalidField:
+        "a field of the pod or PodGroup cannot be read",
+        "correct it";
+    NoNodes:
+        "there are no nodes",
+        "add nodes";
+    NoVolume:
+        "on most nodes no free volume serves a claim of the pod, and none is made there",
+        "a free volume of the class, size and access modes of the claim, or a StorageClass that makes volumes there";
+    NodeAffinity:
+        "most nodes do not match the required node affinity",
+        "label nodes, or change the affinity";
+    NodeFeatures:
+        "most nodes do not declare a feature that the pod needs",
+        "add nodes with a kubelet that declares it";
+    NodeGroup:
+        "most nodes are labelled for the node group of other queues",
+        "name the node group in the queue's affinity as preferred, or remove the label from the nodes";
+    NodeSelector:
+        "most nodes do not match the nodeSelector",
+        "label nodes, or change the selector";
+    NonPreemptableOverEntitlement:
+        "a PodGroup that is not preemptable may not borrow",
+        "request less, make it preemptable, or give its queue more";
+    NotEnoughPods:
+        "fewer pods exist than `minMember`",
+        "look at the status and Events of the owner";
+    NotEnoughPodsOfTask:
+        "fewer pods of a task exist than `minTaskMember` says",
+        "look at the status and Events of the owner";
+    NotEnoughStorage:
+        "on most nodes the driver has too little storage left to make the volume of a claim (CSIStorageCapacity)",
+        "smaller claims, more storage, or more nodes";
+    NotTried:
+        "no cycle has tried it yet",
+        "nothing; it ends in a moment";
+    PodAffinity:
+        "the pods that the pod's affinity requires are not in the domains of most nodes",
+        "run these pods first, where this one fits beside them; label nodes that lack its topology key";
+    PodAntiAffinity:
+        "the anti-affinity of the pod, or of running pods, keeps it away from most nodes",
+        "add nodes, in a further domain of its topology key; or wait";
+    PodGroupNotFound:
+        "the PodGroup that the pods name does not exist",
+        "create it, or remove the annotation";
+    PreemptionBackoff:
+        "pods that had to leave are still there; it is retried",
+        "look at their PodDisruptionBudget";
+    QueueClosed:
+        "the queue or one above it is closed",
+        "`kubectl podgroup queue open QUEUE`";
+    QueueInvalid:
+        "the queue, or one above it, names a parent that does not exist, is below itself, is too deep, or guarantees less than its children together",
+        "correct the queue that the message names";
+    QueueNotFound:
+        "the queue does not exist",
+        "create it, or name another";
+    QueueNotLeaf:
+        "the queue has queues below it",
+        "name one that has none";
+    QueueQuotaExceeded:
+        "the queue or one above it would use more than its `capability`",
+        "wait, or raise the capability";
+    RoomReserved:
+        "what is left in the cluster is reserved for the minimum of other PodGroups; members beyond `minMember` wait",
+        "wait until these have their nodes or their admission ends, or add nodes";
+    SchedulingGated:
+        "pods that the gang needs have scheduling gates",
+        "the tool that set the gates must remove them";
+    StorageClassNotFound:
+        "a claim is not bound, and its StorageClass does not exist",
+        "create the class, or name another";
+    Taints:
+        "most nodes have a taint that is not tolerated",
+        "add tolerations, or remove the taint";
+    TopologySpread:
+        "on most nodes the pod would exceed a spread constraint, or the node lacks its topology key",
+        "room in the domains with fewer pods, a larger `maxSkew`, or labels";
+    UnsupportedField:
+        "a field of the pod, PodGroup or queue is not supported yet",
+        "leave it out";
+    VolumeBackoff:
+        "claims got no volumes within 10 minutes, a write for them failed, or a node, a queue or a volume changed meanwhile; the nodes were given back",
+        "look at the Events of the claims, and at the provisioner. It is retried within a minute";
+    VolumeLimit:
+        "most nodes have as many volumes of a CSI driver as they take",
+        "wait, or add nodes";
+    VolumeNodeAffinity:
+        "most nodes cannot mount a volume of the pod (its `nodeAffinity`)",
+        "room on the nodes that can";
+    VolumeNotFound:
+        "a claim is bound to a PersistentVolume that does not exist",
+        "restore the volume";
+    VolumeZone:
+        "most nodes are in no zone or region of a volume of the pod (its labels)",
+        "room in the zones of the volume";
+    WaitingForPreemption:
+        "pods are being preempted for it",
+        "wait for their `terminationGracePeriodSeconds`";
+    WaitingForVolumes:
+        "the pods have nodes, and their claims get volumes there; no pod is bound before all claims are",
+        "look at the Events of the claims, and at the provisioner";
 }
 
 impl Code {

@@ -331,6 +331,14 @@ impl SchedulingState {
         reservation::revoke(&mut self.cache, &mut self.requeue.timers, key);
     }
 
+    /// Admits the PodGroup without a reservation, if its queue is open.
+    pub(in crate::cycle) fn admit_without_reservation(&mut self, key: &GroupKey, queue: &str) {
+        self.revoke_admission(key);
+        if self.cache.accounting().quota().closed_by(queue).is_none() {
+            reservation::admit_without_reservation(&mut self.cache, key);
+        }
+    }
+
     /// The PodGroup has all nodes that its minimum needs: it reserves nothing any more.
     pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey) {
         reservation::satisfied(&mut self.cache, &mut self.requeue.timers, key);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::accounting::{QueueFault, Why};
 use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
+use crate::cycle::cache::Phase;
 use crate::cycle::explain::{Code, Count, Explanation, Reason, Tally};
 use crate::plugin::nearest::nearest;
 use crate::plugin::page::first_of;
@@ -139,7 +140,12 @@ fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
     if missing > 0 {
         // A gang of no members is no advice.
         let fewer = if there > 0 { format!(" (or minMember must be {there})") } else { String::new() };
-        changes.push(format!("the gang lacks {missing} of its {} members{fewer}: the Events of their owner say what keeps them from being made, for example a quota", group.min_member));
+        let why = if group.status.phase.as_deref() == Some(Phase::Pending.as_str()) {
+            "its phase is Pending, and an operator may create pods only after the PodGroup is admitted"
+        } else {
+            "the Events of their owner say what keeps them from being made, for example a quota"
+        };
+        changes.push(format!("the gang lacks {missing} of its {} members{fewer}: {why}", group.min_member));
     }
     if members.gated > 0 {
         changes.push(format!("members held by scheduling gates: {}; their scheduling gates must be removed", members.gated));

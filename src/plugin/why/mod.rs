@@ -87,8 +87,10 @@ pub struct Report {
     shortages: Vec<Explanation>,
     members: Option<Members>,
     asked: Resources,
-    /// Whether the PodGroup is admitted, so that its request is reserved.
+    /// Whether the PodGroup is admitted. Then its request is reserved, unless its members have scheduling gates.
     admitted: bool,
+    /// Why it waits, from the scheduler or from the condition.
+    code: Option<Code>,
     /// The fault of an invalid queue.
     refusal: Option<String>,
     /// The queue and its ancestors.
@@ -177,6 +179,7 @@ impl Report {
             members,
             asked,
             admitted,
+            code,
             refusal: fault.map(|fault| Refusal::Queue(fault).to_string()),
             levels,
             places,
@@ -184,6 +187,12 @@ impl Report {
             unknown: gaps,
             now,
         }
+    }
+
+    /// Returns whether members are missing because of their scheduling gates.
+    fn is_gated(&self) -> bool {
+        let missing = [Code::SchedulingGated, Code::NotEnoughPods, Code::NotEnoughPodsOfTask];
+        self.members.as_ref().is_some_and(|members| members.gated > 0) && self.code.is_some_and(|code| missing.contains(&code))
     }
 
     /// Returns the output of `why -o json`.

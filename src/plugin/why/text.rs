@@ -63,6 +63,7 @@ impl Report {
         let asks = match (self.asked.is_zero(), self.admitted) {
             (true, _) => String::new(),
             (false, false) => format!(": it asks for {}", self.asked),
+            (false, true) if self.is_gated() => ": it is admitted, and reserves nothing while pods have scheduling gates".to_owned(),
             (false, true) => format!(": it is admitted, and {} reserved for it at every level", self.asked),
         };
         page.heading(format!("Queue {}{asks}", self.queue));

@@ -1,6 +1,6 @@
 //! Rows E: operators of other projects create PodGroups and pods, and our programs place them.
 //!
-//! Each case applies the manifest of docs/training.md, with the flags and the scheduler names that the page states. So the page says what was tested.
+//! Each case applies the manifest of its page in docs/integrations, with the flags and the scheduler names that the page states. So the page says what was tested.
 
 mod mpi;
 
@@ -34,26 +34,24 @@ pub(super) fn rows() -> Vec<Case> {
     ]
 }
 
-/// One section of docs/training.md.
-struct Section {
+/// One page of docs/integrations.
+struct Page {
     text: String,
 }
 
-impl Section {
-    /// Reads the section with this heading. The page must also say that the programs serve `scheduler`.
-    fn read(heading: &str, scheduler: &str) -> Result<Self> {
-        let page = std::fs::read_to_string(kit::repository().join("docs/training.md"))?;
+impl Page {
+    /// Reads the page with this name. It must say that the programs serve `scheduler`.
+    fn read(name: &str, scheduler: &str) -> Result<Self> {
+        let text = std::fs::read_to_string(kit::repository().join(format!("docs/integrations/{name}.md")))?;
         let served = format!("--set 'schedulerNames={{podgroup-scheduler,{scheduler}}}'");
-        ensure!(page.contains(&served), "the page does not say {served}");
-        let begin = format!("\n## {heading}\n");
-        let (_, rest) = page.split_once(&begin).with_context(|| format!("the page has no section {heading}"))?;
-        Ok(Self { text: rest.split("\n## ").next().unwrap_or_default().to_owned() })
+        ensure!(text.contains(&served), "the page does not say {served}");
+        Ok(Self { text })
     }
 
     /// Returns the first code after these words.
     fn code_after(&self, words: &str) -> Result<&str> {
         let code = self.text.split_once(words).and_then(|(_, rest)| rest.split('`').nth(1));
-        code.with_context(|| format!("the section has no code after {words:?}"))
+        code.with_context(|| format!("the page has no code after {words:?}"))
     }
 
     /// Returns the flags with which a user starts the operator.
@@ -61,14 +59,14 @@ impl Section {
         Ok(self.code_after("Start the operator with ")?.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Applies the manifest that the section names.
+    /// Applies the manifest that the page names.
     async fn apply(&self, cluster: &Cluster) -> Result<()> {
         let manifest = kit::repository().join(self.code_after("Apply ")?);
         cluster.run("kubectl", &["apply", "--server-side", "--filename", path(&manifest)?]).await?;
         Ok(())
     }
 
-    /// Returns the manifest that the section names, as the API server reads it.
+    /// Returns the manifest that the page names, as the API server reads it.
     async fn manifest(&self, cluster: &Cluster) -> Result<Value> {
         as_read(cluster, path(&kit::repository().join(self.code_after("Apply ")?))?).await
     }

@@ -9,7 +9,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{Section, as_read, end_pod, only_pod, pods, wait_nothing, wait_running, wait_whole};
+use super::{Page, as_read, end_pod, only_pod, pods, wait_nothing, wait_running, wait_whole};
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
 use crate::objects::{NAMESPACE, condition, field, make_node, podgroups};
 use crate::operator::{Names, Operator, path};
@@ -37,7 +37,7 @@ pub(super) async fn mpi_job(w: &mut World) -> Result<()> {
         Ok(Seen::when(free.is_ok(), || format!("port {PORT}: {:?}", free.err())))
     })
     .await?;
-    let page = Section::read("MPI Operator", SCHEDULER)?;
+    let page = Page::read("mpi-operator", SCHEDULER)?;
     let operator = Operator::start(w.cluster(), NAMES, page.flags()?).await?;
     is_their_example(w, &page, &operator).await?;
 
@@ -86,7 +86,7 @@ pub(super) async fn mpi_job(w: &mut World) -> Result<()> {
 }
 
 /// The manifest of the page is the example of the project, and also names a queue.
-async fn is_their_example(w: &World, page: &Section, operator: &Operator) -> Result<()> {
+async fn is_their_example(w: &World, page: &Page, operator: &Operator) -> Result<()> {
     let mut ours = page.manifest(w.cluster()).await?;
     if let Some(Value::Object(policy)) = ours.pointer_mut("/spec/runPolicy") {
         ensure!(policy.remove("schedulingPolicy") == Some(json!({"queue": "default"})), "the manifest of the page names no queue");

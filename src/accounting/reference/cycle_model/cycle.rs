@@ -120,6 +120,8 @@ impl CycleModel {
         let whole = self.is_whole(group);
         if !whole && self.count(group, |state| *state == MemberState::Gated) > 0 {
             self.revoke(group);
+            // A5: it is admitted without a reservation.
+            self.life(group).admitted = closed_by(&cluster, &queue).is_none();
             return None;
         }
         let [needed, left] = if whole { [self.missing(group), waiting] } else { [0, 0] };
