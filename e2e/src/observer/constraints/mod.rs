@@ -153,7 +153,8 @@ impl Constraints {
                 let is_there = |bound: &Entry| last.is_some_and(|(_, state)| state.pods.get(&bound.key).is_some_and(|pod| is_bound(pod)));
                 let earlier = self.bound.iter().filter(|(release, bound)| Some(*release) == entry.binding && is_there(bound));
                 let earlier = earlier.map(|(_, bound)| bound);
-                let beside: Vec<&Entry> = earlier.chain(accepted.iter().copied()).collect();
+                let of_batch = accepted.iter().copied().filter(|bound| bound.version > entry.version || is_there(bound));
+                let beside: Vec<&Entry> = earlier.chain(of_batch).collect();
                 match refusal(entry, states, &members, &beside, oracle) {
                     Ok(None) => accepted.push(entry),
                     Ok(Some(words)) => {

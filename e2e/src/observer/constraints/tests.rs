@@ -163,6 +163,14 @@ fn a_change_by_another_client_is_forgiven_for_a_moment() {
     let mut trace = Trace::begin();
     trace.bind(&[("p", &away, "a1")]).wait(1500).delete("p").bind(&[("q", &away, "a1")]);
     assert_eq!(trace.found(), Vec::<String>::new());
+    // Nor does a member of the same batch, once it is gone.
+    let mut trace = Trace::begin();
+    trace.bind(&[("p", &away, "a1")]).wait(300).delete("p").wait(300).bind(&[("q", &away, "a1")]);
+    assert_eq!(trace.found(), Vec::<String>::new());
+    // One that goes after the other binding does.
+    let mut trace = Trace::begin();
+    trace.bind(&[("p", &away, "a1")]).wait(300).bind(&[("q", &away, "a1")]).wait(300).delete("p");
+    assert_eq!(trace.found().len(), 1);
 }
 
 #[test]
