@@ -13,6 +13,8 @@ use super::plugin::{at, plugin};
 use super::seen::{group_says, phase, pod_says, pods_wait_for};
 use crate::objects::{Amounts, NAMESPACE, make_node};
 use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::kinds::Order;
+use crate::workloads::owner::{Kind, Owner, resize};
 use crate::workloads::{Workload, pods_of, scale, wait_one_group, wait_running};
 use crate::world::World;
 
@@ -103,13 +105,14 @@ pub(super) async fn spread_over_zones(w: &mut World) -> Result<()> {
     constraints_judged(w, 9).await
 }
 
-/// P2. Pods that keep each other away are on nodes of their own; the pod for which no node is left says why, and gets the node of the first one that leaves.
+/// P2. The pods of a StatefulSet that keep each other away are on nodes of their own; the pod for which no node is left says why, and gets the node of the first one that leaves.
 pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
     let client = w.client();
     for name in ["n1", "n2", "n3"] {
         zoned(&client, name, "a", &[]).await?;
     }
-    Workload::new("db").replicas(3).label("tier", "db").affinity("podAntiAffinity", to_label("tier", "db", HOST)).make(&client).await?;
+    let db = Owner::stateful_set("db", Order::OrderedReady).replicas(3).with_pod("/metadata/labels", "tier", json!("db"));
+    db.with_pod("/spec/affinity", "podAntiAffinity", to_label("tier", "db", HOST)).make(&client).await?;
     wait_running(&client, "db", 3, 20).await?;
     let nodes = by_domain(&client, "db", HOST).await?;
     ensure!(nodes == counts(&[("n1", 1), ("n2", 1), ("n3", 1)]), "{nodes:?}");
@@ -121,7 +124,7 @@ pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
         .await?
         .must(0, &["add a node, or wait for the pods that keep others away"])?;
     stays_unbound(w, "db2", 3).await?;
-    scale(&client, "db", 2).await?;
+    resize(&client, Kind::StatefulSet, "db", 2).await?;
     wait_running(&client, "db2", 1, 20).await?;
     constraints_judged(w, 3).await
 }
