@@ -221,10 +221,47 @@ fn a_claim_that_is_not_bound_in_time_gives_the_places_of_the_whole_gang_back() {
     assert_eq!(state.next_attempt(), Some(Duration::from_secs(600)));
     assert_eq!(bound(&cycle_at(&mut state, 600)), []);
     assert_eq!(state.cache().accounting().ledger().node("n1").unwrap().used.get("cpu"), crate::resources::Amount::ZERO);
-    let given_back = "the nodes were given back without volumes: persistentvolumeclaim \"c1\" was not bound in time (1 in a row); it is retried after a back-off";
+    let given_back = "the nodes were given back without volumes: persistentvolumeclaim \"c1\" was not bound in time; \
+         persistentvolumeclaim \"c0\" keeps persistentvolume \"v0\" (kubernetes.io/hostname=n1) (1 in a row); it is retried after a back-off";
     assert_eq!(message(&state, "g"), given_back);
     // The retry ties the claim that has no volume, and no other.
     assert_eq!(ties(&cycle_at(&mut state, 700)), tied(&[("c1", "v1")]));
+}
+
+#[test]
+fn a_gang_that_waits_says_which_volumes_and_nodes_its_claims_keep() {
+    let mut state = state(&[("a1", "a"), ("a2", "a")]);
+    let [made, mut asked] = ["c0", "c1"].map(|name| claim(name, "made", 5));
+    bind_claim(&mut state, volume("pv", 5, Some("a1")), made);
+    asked["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = json!("a2");
+    apply_claim(&mut state, &asked);
+    // No node has 5 cpu.
+    gang(&mut state, "g", 5, &[&["c0"], &["c1"]]);
+    gang(&mut state, "h", 5, &[&["c1"]]);
+    gang(&mut state, "none", 5, &[&[]]);
+    assert_eq!(bound(&cycle(&mut state)), []);
+    let kept = "; persistentvolumeclaim \"c0\" keeps persistentvolume \"pv\" (kubernetes.io/hostname=a1), and 1 further claim is like it";
+    assert!(message(&state, "g").ends_with(kept), "{}", message(&state, "g"));
+    let tied = "; persistentvolumeclaim \"c1\" gets its volume on node \"a2\" only";
+    assert!(message(&state, "h").ends_with(tied), "{}", message(&state, "h"));
+    assert!(!message(&state, "none").contains("persistentvolume"), "{}", message(&state, "none"));
+}
+
+#[test]
+fn a_volume_that_its_claim_has_got_is_free_for_no_other_and_wakes_no_other() {
+    let mut state = state(&[("n1", "a")]);
+    apply_volume(&mut state, &volume("v0", 5, Some("n1")));
+    for name in ["c0", "c1"] {
+        apply_claim(&mut state, &claim(name, "local", 5));
+    }
+    gang(&mut state, "g", 1, &[&["c0"]]);
+    assert_eq!(ties(&cycle(&mut state)), tied(&[("c0", "v0")]));
+    gang(&mut state, "waits", 1, &[&["c1"]]);
+    assert_eq!(bound(&cycle(&mut state)), []);
+    bind_claim(&mut state, volume("v0", 5, Some("n1")), claim("c0", "local", 5));
+    let plan = cycle(&mut state);
+    assert_eq!(bound(&plan), [("g-0", "n1")]);
+    assert!(!plan.tried.contains(&GroupKey::new("ns", "waits")), "{:?}", plan.tried);
 }
 
 #[test]

@@ -35,6 +35,16 @@ fn unbound(name: &str, class: Option<&str>) -> ClaimFacts {
     ClaimFacts { volume: None, is_bound: false, class: class.map(Arc::from), ..claim(name) }
 }
 
+/// A claim without a volume whose selector has so many requirements.
+fn with_selector(name: &str, class: &str, size: usize) -> ClaimFacts {
+    let requirements: Vec<_> = (0..size).map(|at| serde_json::json!({ "key": format!("k{at}"), "operator": "DoesNotExist" })).collect();
+    let object = serde_json::json!({
+        "metadata": { "namespace": "ns", "name": name },
+        "spec": { "storageClassName": class, "selector": { "matchExpressions": requirements } },
+    });
+    ClaimFacts::of(&serde_json::from_value(object).unwrap())
+}
+
 /// A volume that every node may mount and no limit counts.
 fn volume(name: &str) -> VolumeFacts {
     let (affinity, name) = (VolumeAffinity::default(), Arc::from(name));
@@ -135,7 +145,7 @@ fn zone_labels_of_a_volume_refuse_nodes_of_other_zones_and_no_node_without_any()
 fn each_fault_of_a_claim_has_its_reason_and_its_end_wakes_the_pod() {
     let lost = ClaimFacts { is_lost: true, ..claim("c") };
     let prebound = ClaimFacts { is_bound: false, ..claim("c") };
-    let table: [(Option<ClaimFacts>, &str, &str); 7] = [
+    let table: [(Option<ClaimFacts>, &str, &str); 8] = [
         (None, "ClaimNotFound", "persistentvolumeclaim \"c\" not found"),
         (Some(lost), "ClaimLost", "persistentvolumeclaim \"c\" bound to non-existent persistentvolume \"c\""),
         (Some(ClaimFacts { is_deleting: true, ..claim("c") }), "ClaimBeingDeleted", "persistentvolumeclaim \"c\" is being deleted"),
@@ -151,17 +161,18 @@ fn each_fault_of_a_claim_has_its_reason_and_its_end_wakes_the_pod() {
             "StorageClassNotFound",
             "persistentvolumeclaim \"c\" is not bound, and its StorageClass \"none\" does not exist",
         ),
+        (
+            Some(with_selector("c", "later", 1001)),
+            "InvalidField",
+            "persistentvolumeclaim \"c\": spec.selector: 1001 is more than 1000 requirements and values",
+        ),
     ];
     for (facts, code, text) in table {
         let mut state = state(&[("n", "a")]);
-        let class = StorageClassFacts {
-            name: Arc::from("now"),
-            waits_for_pod: false,
-            driver: None,
-            provisioner: None,
-            topologies: AllowedTopologies::default(),
-        };
-        state.apply_storage_class(class);
+        for (name, waits_for_pod) in [("now", false), ("later", true)] {
+            let (name, topologies) = (Arc::from(name), AllowedTopologies::default());
+            state.apply_storage_class(StorageClassFacts { name, waits_for_pod, driver: None, provisioner: None, topologies });
+        }
         state.apply_volume(volume("c"));
         facts.into_iter().for_each(|facts| state.apply_claim(facts));
         gang(&mut state, "g", 1, &[&["c"], &["c"]]);

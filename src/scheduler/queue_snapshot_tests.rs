@@ -53,6 +53,7 @@ fn nodes(reason: Option<Reason>) -> Refusal {
         member: None,
         tally: Arc::new(Tally { nodes: if reasons.is_empty() { 0 } else { 5 }, reasons }),
         exceeds: None,
+        kept: None,
     }
 }
 
@@ -60,7 +61,7 @@ fn nodes(reason: Option<Reason>) -> Refusal {
 fn other_machines() -> Refusal {
     let count = |nodes| Count { nodes, ..Count::default() };
     let reasons = [(Reason::NodeSelector, count(8)), (Reason::Lacks("example.com/gpu".into()), count(2))].into();
-    Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 10, reasons }), exceeds: None }
+    Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 10, reasons }), exceeds: None, kept: None }
 }
 
 fn broken(why: Fault) -> Refusal {

@@ -30,7 +30,7 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     make_queue_of(&client, "keeps", json!({"reclaimable": false})).await?;
     Workload::new("runs").replicas(2).asks(&[("cpu", "1")]).queue("keeps").make(&client).await?;
-    wait_running(&client, "runs", 2, 20).await?;
+    wait_running(&client, "runs", 2, 10).await?;
 
     let rules = w.cluster().scratch().path("alerts.yaml");
     std::fs::write(&rules, chart_rules(w).await?)?;

@@ -50,7 +50,7 @@ pub(super) async fn share_is_reclaimed(w: &mut World) -> Result<()> {
     }
     for name in ["a", "b"] {
         Workload::new(name).replicas(2).asks(&[("cpu", "1")]).queue(name).make(&client).await?;
-        wait_running(&client, name, 2, 20).await?;
+        wait_running(&client, name, 2, 10).await?;
     }
     make_bound_pod(&client, "theirs-too", "n2", &[("cpu", "2")]).await?;
     wait_running(&client, "theirs-too", 1, 10).await?;
@@ -61,6 +61,6 @@ pub(super) async fn share_is_reclaimed(w: &mut World) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete("theirs-too", &DeleteParams::default().grace_period(0)).await?;
     Workload::new("c").asks(&[("cpu", "1")]).queue("c").make(&client).await?;
-    wait_running(&client, "c", 1, 20).await?;
+    wait_running(&client, "c", 1, 10).await?;
     accounting_matches_api(w).await
 }

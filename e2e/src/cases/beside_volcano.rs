@@ -130,7 +130,7 @@ async fn our_scheduler_beside_controllers(cluster: &Cluster) -> Result<()> {
     .await?;
     stays(cluster, &theirs("Closing"), &Value::Null).await?;
     write_state(cluster, &theirs("Open")).await?;
-    wait_running(&client, "job", 2, 20).await?;
+    wait_running(&client, "job", 2, 10).await?;
     wait_until(secs(20), "the queue's status contains the usage", || async {
         let used = field(&queues(&client).get("team").await?, "/status/allocated/cpu");
         Ok(Seen::when(used == "2", || used.to_string()))

@@ -139,7 +139,7 @@ async fn free_room_is_used(client: &Client) -> Result<()> {
         }
     }
     for queue in LEAVES {
-        wait_running(client, &format!("steady-{queue}"), 2, 20).await?;
+        wait_running(client, &format!("steady-{queue}"), 2, 10).await?;
         scale(client, &format!("steady-{queue}"), 0).await?;
     }
     wait_until(secs(20), "no pod is left", || async {
@@ -150,7 +150,7 @@ async fn free_room_is_used(client: &Client) -> Result<()> {
     for queue in LEAVES {
         let name = format!("last-{queue}");
         Workload::new(&name).replicas(4).gang("4").asks(&[("cpu", "1")]).queue(queue).make(client).await?;
-        wait_running(client, &name, 4, 20).await?;
+        wait_running(client, &name, 4, 10).await?;
         ensure!(pods_of(client, &name).await?.len() == 4, "{name} does not have its pods");
     }
     Ok(())

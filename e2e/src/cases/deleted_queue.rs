@@ -25,7 +25,7 @@ pub(super) async fn keeps_its_place(w: &mut World) -> Result<()> {
         make_queue(&client, name, Some("org"), &[]).await?;
     }
     Workload::new("runs").replicas(3).queue("a").make(&client).await?;
-    wait_running(&client, "runs", 3, 20).await?;
+    wait_running(&client, "runs", 3, 10).await?;
     for pod in pods_of(&client, "runs").await? {
         let path = pod.annotations().get("podgroup.dev/queue-path").map(String::as_str);
         ensure!(path == Some("root/org/a"), "the binding wrote the path {path:?}");
@@ -45,7 +45,7 @@ pub(super) async fn keeps_its_place(w: &mut World) -> Result<()> {
     one_of_the_siblings_runs(&client).await?;
     stays_unbound(w, "late", 0).await?;
     delete(&client, "runs").await?;
-    wait_running(&client, "sibling", 3, 20).await?;
+    wait_running(&client, "sibling", 3, 10).await?;
     queue_uses(&client, "org", "cpu", "3").await?;
     accounting_matches_api(w).await
 }

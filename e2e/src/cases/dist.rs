@@ -215,7 +215,7 @@ async fn run_packed_chart(cluster: &Cluster, packed: &Path, root: &Path) -> Resu
     }
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
     Workload::new("train").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "train", 2, 20).await?;
+    wait_running(&client, "train", 2, 10).await?;
     end(programs).await
 }
 

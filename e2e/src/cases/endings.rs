@@ -21,7 +21,7 @@ pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
     make_queue(&client, "team", None, &[("cpu", "3")]).await?;
     let set = || Owner::stateful_set("gang", Order::Parallel).replicas(3).gang("3").queue("team");
     let first = set().make(&client).await?;
-    wait_running(&client, "gang", 3, 20).await?;
+    wait_running(&client, "gang", 3, 10).await?;
     wait_min_member(&client, &first, 3, 5).await?;
     uses(&client, "team", 3000).await?;
 
@@ -74,8 +74,8 @@ pub(super) async fn orphaned_while_the_controller_is_down(w: &mut World) -> Resu
     Owner::stateful_set("set", Order::Parallel).replicas(2).make(&client).await?;
     Workload::new("web").replicas(2).make(&client).await?;
     Workload::new("stays").make(&client).await?;
-    wait_running(&client, "set", 2, 20).await?;
-    wait_running(&client, "web", 2, 20).await?;
+    wait_running(&client, "set", 2, 10).await?;
+    wait_running(&client, "web", 2, 10).await?;
     let stays = wait_one_group(&client, "stays", 10).await?.name_any();
     let before = groups_made(&client).await?;
     ensure!(before.len() == 3, "there are {before:?}");

@@ -98,7 +98,7 @@ async fn serve_with(w: &World, set: CrdSet) -> Result<()> {
     scheduler.wait_ready().await?;
     Workload::new(&train).replicas(2).gang("2").queue(&team).make(&client).await?;
     Workload::new(&late).replicas(2).gang("2").queue(&shut).make(&client).await?;
-    wait_running(&client, &train, 2, 20).await.context(set.label)?;
+    wait_running(&client, &train, 2, 10).await.context(set.label)?;
     let train_group = wait_one_group(&client, &train, 5).await?.name_any();
     let late_group = wait_one_group(&client, &late, 20).await?.name_any();
     wait_until(secs(20), &format!("{}: the known fields of the status are written", set.label), || async {
@@ -133,7 +133,7 @@ async fn serve_with(w: &World, set: CrdSet) -> Result<()> {
     for name in [&train, &late] {
         delete(&client, name).await?;
     }
-    wait_running(&client, &train, 0, 20).await?;
+    wait_running(&client, &train, 0, 10).await?;
     controller.end().await?;
     scheduler.end().await
 }
@@ -229,8 +229,8 @@ async fn with_unknown_fields(cluster: &Cluster, queue: &str) -> Result<()> {
 /// The objects are served, unknown fields stay, and an unknown value of a known field is reported.
 async fn unknown_fields_are_kept(cluster: &Cluster, queue: &str) -> Result<()> {
     let client = cluster.client();
-    wait_running(&client, "nameless", 1, 20).await?;
-    wait_running(&client, "tomorrow", 1, 20).await?;
+    wait_running(&client, "nameless", 1, 10).await?;
+    wait_running(&client, "tomorrow", 1, 10).await?;
     wait_until(secs(20), "the PodGroup with unknown fields runs and keeps them", || async {
         let (group, team) = (podgroups(&client).get("tomorrow").await?, queues(&client).get(queue).await?);
         let kept = field(&group, "/status/phase") == "Running"

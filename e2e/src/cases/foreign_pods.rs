@@ -27,7 +27,7 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "2500")]).await?;
     Workload::new("ours").make(&client).await?;
-    wait_running(&client, "ours", 1, 20).await?;
+    wait_running(&client, "ours", 1, 10).await?;
     let ours = wait_one_group(&client, "ours", 5).await?;
 
     let quiet = called::now(w)?;
@@ -81,7 +81,7 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
 
     // The controller still works.
     scale(&client, "ours", 3).await?;
-    wait_running(&client, "ours", 3, 20).await?;
+    wait_running(&client, "ours", 3, 10).await?;
     ensure!(wait_one_group(&client, "ours", 5).await?.metadata.uid == ours.metadata.uid, "the PodGroup was recreated");
     Ok(())
 }

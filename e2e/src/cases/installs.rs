@@ -61,7 +61,7 @@ pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
 
     Workload::new("train").replicas(2).gang("2").make(&client).await?;
     wait_one_group(&client, "train", 20).await?;
-    wait_running(&client, "train", 2, 20).await?;
+    wait_running(&client, "train", 2, 10).await?;
     controller.end().await?;
     scheduler.end().await
 }

@@ -22,7 +22,7 @@ pub(super) async fn devices_fail_and_heal(w: &mut World) -> Result<()> {
     let port = w.scheduler()?.port();
     make_node(&client, "gpu-0", &[("cpu", "32"), ("memory", "64Gi"), (GPU, "8")]).await?;
     Workload::new("holders").replicas(8).asks(&[("cpu", "1"), (GPU, "1")]).make(&client).await?;
-    wait_running(&client, "holders", 8, 20).await?;
+    wait_running(&client, "holders", 8, 10).await?;
 
     set_allocatable(&client, "gpu-0", &[(GPU, "6")]).await?;
     wait_overcommitted(port, "gpu-0", GPU, 2).await?;

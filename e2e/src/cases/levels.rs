@@ -30,7 +30,7 @@ pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> 
     }
     make_podgroup(&client, "holds", json!({"minMember": 1, "queue": "lower"})).await?;
     make_member(&client, "holds-0", "holds", ONE).await?;
-    wait_running(&client, "holds", 1, 20).await?;
+    wait_running(&client, "holds", 1, 10).await?;
     for (number, level) in ["upper", "middle", "lower"].into_iter().enumerate() {
         for (dimension, one, two, shown) in [("cpu", "1", "1500m", 1.5), ("memory", "1Gi", "1536Mi", 1.5 * GIB), (GPU, "1", "1", 1.0)] {
             limit(w, level, dimension, two, shown).await?;

@@ -19,7 +19,7 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
     Workload::new("flapping").asks(&[("cpu", "100m")]).make(&client).await?;
-    wait_running(&client, "flapping", 1, 20).await?;
+    wait_running(&client, "flapping", 1, 10).await?;
     w.controller_path()?.delay(Delay::Between(millis(200), millis(500)), Delay::None);
     for _ in 0..200 {
         scale(&client, "flapping", 0).await?;
@@ -87,7 +87,7 @@ pub(super) async fn deleted_by_hand(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", "2")]).await?;
     Workload::new("runs").replicas(2).gang("2").queue("team").make(&client).await?;
-    wait_running(&client, "runs", 2, 20).await?;
+    wait_running(&client, "runs", 2, 10).await?;
     queue_uses(&client, "team", 2000).await?;
     delete_and_see_it_back(&client, "runs", "team", 2).await?;
 
@@ -152,7 +152,7 @@ pub(super) async fn min_member_followed(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").replicas(4).gang("2").make(&client).await?;
-    wait_running(&client, "d", 4, 20).await?;
+    wait_running(&client, "d", 4, 10).await?;
     let before = wait_one_group(&client, "d", 5).await?;
     ensure!(field(&before, "/spec/minMember") == 2, "minMember is {} at the start", field(&before, "/spec/minMember"));
     annotate(&client, "d", MIN_MEMBER, "3").await?;

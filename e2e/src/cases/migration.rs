@@ -94,7 +94,7 @@ pub(super) async fn forward_and_back(w: &mut World) -> Result<()> {
     controller.wait_ready().await?;
     scheduler.wait_ready().await?;
     Workload::new("one").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "one", 2, 20).await?;
+    wait_running(&client, "one", 2, 10).await?;
 
     run(&shell, &page, "**3. ").await?;
     scaled(cluster, "0").await?;
@@ -105,10 +105,10 @@ pub(super) async fn forward_and_back(w: &mut World) -> Result<()> {
     controller.wait_ready().await?;
     scheduler.wait_ready().await?;
     Workload::new("rest").replicas(2).gang("2").scheduler("volcano").queue("team").make(&client).await?;
-    wait_running(&client, "rest", 2, 20).await?;
+    wait_running(&client, "rest", 2, 10).await?;
     // A pod of a job of Volcano's controllers, which write the group annotation.
     make_member(&client, "job-1", "job", &[("cpu", "1")]).await?;
-    wait_running(&client, "job", 1, 20).await?;
+    wait_running(&client, "job", 1, 10).await?;
 
     let webhooks = ["get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--output=name"];
     let before = cluster.run("kubectl", &webhooks).await?;

@@ -118,7 +118,7 @@ async fn lose_a_member(client: &Client) -> Result<()> {
     }
     make_podgroup(client, "gang", json!({"minMember": 3, "queue": "default"})).await?;
     members(client, "gang", 0..3).await?;
-    wait_running(client, "gang", 3, 20).await?;
+    wait_running(client, "gang", 3, 10).await?;
     make_podgroup(client, "rival", json!({"minMember": 1, "queue": "default"})).await?;
     members(client, "rival", 0..1).await?;
     group_says(client, "rival", "Insufficient cpu").await?;

@@ -44,10 +44,10 @@ pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
     make_queue(&client, "team", None, &[("cpu", "64")]).await?;
     let mut standby = leader_and_standby(w, &[]).await?;
     gang(&client, "low", "team", "low", 2, "2").await?;
-    wait_running(&client, "low", 2, 20).await?;
+    wait_running(&client, "low", 2, 10).await?;
     make_node(&client, "n2", &[("cpu", "1"), ("memory", "16Gi")]).await?;
     gang(&client, "other", "team", "low", 1, "1").await?;
-    wait_running(&client, "other", 1, 20).await?;
+    wait_running(&client, "other", 1, 10).await?;
     gang(&client, "earlier", "team", "patient", 1, "2").await?;
     group_says(&client, "earlier", "Insufficient cpu").await?;
 

@@ -42,7 +42,7 @@ pub(super) async fn by_kube_scheduler(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", "64")]).await?;
     theirs(&client, "victim", "low", "3").await?;
-    wait_running(&client, "victim", 1, 20).await?;
+    wait_running(&client, "victim", 1, 10).await?;
     add_finalizers(&client, "victim").await?;
     theirs(&client, "preemptor", "high", "3").await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
@@ -68,7 +68,7 @@ pub(super) async fn by_kube_scheduler(w: &mut World) -> Result<()> {
 /// While kube-scheduler stands still.
 async fn stands_still(w: &mut World, client: &Client) -> Result<()> {
     release(client, "victim").await?;
-    wait_running(client, "victim", 0, 20).await?;
+    wait_running(client, "victim", 0, 10).await?;
     for (name, class) in [("same", "high"), ("lower", "low")] {
         gang(client, name, "team", class, 1, "2").await?;
         group_says(client, name, "0/1 nodes are available: 1 Insufficient cpu; cpu: requested 2, most free 1").await?;

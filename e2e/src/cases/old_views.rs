@@ -40,7 +40,7 @@ pub(super) async fn silent_nodes(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     // The scheduler has seen that the node is ready.
     gang(&client, "warm", 1, "default").await?;
-    wait_running(&client, "warm", 1, 20).await?;
+    wait_running(&client, "warm", 1, 10).await?;
     silenced(w, "nodes", async || cordon(&client, "n1", true).await).await?;
     gang(&client, "gang", 4, "default").await?;
     stays_unbound(&client, "gang").await?;

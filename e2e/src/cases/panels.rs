@@ -115,7 +115,7 @@ async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
     // More than the second node has, past every scheduler.
     make_bound_pod(client, "outside", "n2", &[("cpu", "2")]).await?;
     Workload::new("goes").asks(&[("memory", "1Mi")]).make(client).await?;
-    wait_running(client, "goes", 1, 20).await?;
+    wait_running(client, "goes", 1, 10).await?;
     let group = wait_one_group(client, "goes", 5).await?.name_any();
     w.controller_path()?.delay(Delay::Fixed(millis(150)), Delay::None);
     let port = w.controller()?.port();
@@ -159,15 +159,15 @@ async fn queues(client: &Client) -> Result<()> {
     let closed = json!({"metadata": {"annotations": {"scheduling.volcano.sh/queue-desired-state": "Closed"}}});
     patch_queue(client, "shut", closed).await?;
     Workload::new("fits").replicas(2).asks(&[("cpu", "1")]).queue("ml").make(client).await?;
-    wait_running(client, "fits", 2, 20).await?;
+    wait_running(client, "fits", 2, 10).await?;
     Workload::new("borrows").replicas(10).asks(&[("cpu", "1")]).queue("a").make(client).await?;
-    wait_running(client, "borrows", 10, 20).await?;
+    wait_running(client, "borrows", 10, 10).await?;
     waits(client, "gang", "ml", 3, ("cpu", "1"), "queue \"team\" is over its quota").await?;
     waits(client, "gpu", "b", 1, ("example.com/gpu", "1"), "Insufficient example.com/gpu").await?;
     waits(client, "capped", "lab", 1, ("example.com/gpu", "1"), "queue \"lab\" is over its quota").await?;
     waits(client, "late", "shut", 1, ("cpu", "1"), "queue \"shut\" is closed").await?;
     Workload::new("owed").replicas(6).gang("6").asks(&[("cpu", "1")]).queue("b").make(client).await?;
-    wait_running(client, "owed", 6, 20).await?;
+    wait_running(client, "owed", 6, 10).await?;
     wait_until(secs(20), "the reclaimed pods wait", || async {
         let (has, all) = (bound(client, "borrows").await?, crate::workloads::pods_of(client, "borrows").await?.len());
         Ok(Seen::when((has, all) == (8, 10), || format!("{has} of {all} are bound")))

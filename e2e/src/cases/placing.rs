@@ -91,7 +91,7 @@ pub(super) async fn spread_over_zones(w: &mut World) -> Result<()> {
     five_nodes(&client).await?;
     let web = Workload::new("web").replicas(6).asks(&[("cpu", "2")]).pod_spec("topologySpreadConstraints", spread("web", ZONE));
     web.make(&client).await?;
-    wait_running(&client, "web", 6, 20).await?;
+    wait_running(&client, "web", 6, 10).await?;
     let zones = by_domain(&client, "web", ZONE).await?;
     ensure!(zones == counts(&[("a", 2), ("b", 2), ("c", 2)]), "{zones:?}");
     // Zone c is full now: in a and b one more pod each is within the skew, a third is not.
@@ -101,7 +101,7 @@ pub(super) async fn spread_over_zones(w: &mut World) -> Result<()> {
     pod_says(&client, "web", "didn't match pod topology spread constraints").await?;
     // A further node in zone c helps at once.
     zoned(&client, "c2", "c", &[]).await?;
-    wait_running(&client, "web", 9, 20).await?;
+    wait_running(&client, "web", 9, 10).await?;
     constraints_judged(w, 9).await
 }
 
@@ -113,7 +113,7 @@ pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
     }
     let db = Owner::stateful_set("db", Order::OrderedReady).replicas(3).with_pod("/metadata/labels", "tier", json!("db"));
     db.with_pod("/spec/affinity", "podAntiAffinity", to_label("tier", "db", HOST)).make(&client).await?;
-    wait_running(&client, "db", 3, 20).await?;
+    wait_running(&client, "db", 3, 10).await?;
     let nodes = by_domain(&client, "db", HOST).await?;
     ensure!(nodes == counts(&[("n1", 1), ("n2", 1), ("n3", 1)]), "{nodes:?}");
     // A pod that says nothing about others is kept away as well.
@@ -125,7 +125,7 @@ pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
         .must(0, &["add a node, or wait for the pods that keep others away"])?;
     stays_unbound(w, "db2", 3).await?;
     resize(&client, Kind::StatefulSet, "db", 2).await?;
-    wait_running(&client, "db2", 1, 20).await?;
+    wait_running(&client, "db2", 1, 10).await?;
     constraints_judged(w, 3).await
 }
 
@@ -135,10 +135,10 @@ pub(super) async fn gang_in_one_zone(w: &mut World) -> Result<()> {
     five_nodes(&client).await?;
     // Zone a has 5 cpu, zone b 8, zone c 4.
     Workload::new("filler").replicas(3).on_node("a1").make(&client).await?;
-    wait_running(&client, "filler", 3, 20).await?;
+    wait_running(&client, "filler", 3, 10).await?;
     let train = Workload::new("train").replicas(4).gang("4").asks(&[("cpu", "2")]).affinity("podAffinity", to("train", ZONE));
     train.make(&client).await?;
-    wait_running(&client, "train", 4, 20).await?;
+    wait_running(&client, "train", 4, 10).await?;
     let zones = by_domain(&client, "train", ZONE).await?;
     ensure!(zones == counts(&[("b", 4)]), "{zones:?}");
     // A second one has no zone left: it waits as a whole.
@@ -189,7 +189,7 @@ pub(super) async fn members_that_need_each_other(w: &mut World) -> Result<()> {
         pods.create(&kube::api::PostParams::default(), &pod).await?;
         tokio::time::sleep(secs(1)).await;
     }
-    wait_running(&client, "follower", 1, 20).await?;
+    wait_running(&client, "follower", 1, 10).await?;
     let node = |pod: Pod| pod.spec.and_then(|spec| spec.node_name);
     let (one, other) = (node(pods.get("follower").await?), node(pods.get("leader").await?));
     ensure!(one.is_some() && one == other, "{one:?}, {other:?}");
@@ -215,9 +215,9 @@ pub(super) async fn host_ports(w: &mut World) -> Result<()> {
     with_port("one", "10.0.0.1").make(&client).await?;
     stays_unbound(w, "one", 3).await?;
     scale(&client, "web", 0).await?;
-    wait_running(&client, "one", 1, 20).await?;
+    wait_running(&client, "one", 1, 10).await?;
     with_port("two", "10.0.0.2").replicas(2).make(&client).await?;
-    wait_running(&client, "two", 2, 20).await?;
+    wait_running(&client, "two", 2, 10).await?;
     constraints_judged(w, 5).await
 }
 
@@ -232,8 +232,8 @@ pub(super) async fn helpers_and_a_worker(w: &mut World) -> Result<()> {
         member(&client, "mixed", name, &[("cpu", "1"), ("nvidia.com/gpu", devices)], &Value::Null).await?;
         tokio::time::sleep(secs(1)).await;
     }
-    wait_running(&client, "worker", 1, 20).await?;
-    wait_running(&client, "helper-1", 1, 20).await
+    wait_running(&client, "worker", 1, 10).await?;
+    wait_running(&client, "helper-1", 1, 10).await
 }
 
 /// P7. A member without constraints takes the only node of the zone that another member selects; and of three members of whom two are needed, the largest takes
@@ -243,22 +243,22 @@ pub(super) async fn members_in_a_better_order(w: &mut World) -> Result<()> {
     zoned(&client, "a1", "a", &[("cpu", "2"), ("memory", "8Gi")]).await?;
     zoned(&client, "b1", "b", &[("cpu", "4"), ("memory", "8Gi")]).await?;
     Workload::new("filler").replicas(3).on_node("b1").make(&client).await?;
-    wait_running(&client, "filler", 3, 20).await?;
+    wait_running(&client, "filler", 3, 10).await?;
     // a1 is the emptiest node; b1 has 1 cpu left.
     crate::objects::make_podgroup(&client, "choosy", json!({"minMember": 2})).await?;
     member(&client, "choosy", "anywhere", &[("cpu", "1")], &Value::Null).await?;
     tokio::time::sleep(secs(1)).await;
     member(&client, "choosy", "in-a", &[("cpu", "2")], &json!({ZONE: "a"})).await?;
-    wait_running(&client, "in-a", 1, 20).await?;
-    wait_running(&client, "anywhere", 1, 20).await?;
+    wait_running(&client, "in-a", 1, 10).await?;
+    wait_running(&client, "anywhere", 1, 10).await?;
     zoned(&client, "c1", "c", &[("cpu", "6"), ("memory", "8Gi")]).await?;
     crate::objects::make_podgroup(&client, "sizes", json!({"minMember": 2})).await?;
     for (name, cpu) in [("large", "6"), ("small-1", "3"), ("small-2", "3")] {
         member(&client, "sizes", name, &[("cpu", cpu)], &Value::Null).await?;
         tokio::time::sleep(secs(1)).await;
     }
-    wait_running(&client, "small-1", 1, 20).await?;
-    wait_running(&client, "small-2", 1, 20).await?;
+    wait_running(&client, "small-1", 1, 10).await?;
+    wait_running(&client, "small-2", 1, 10).await?;
     // The one with a node selector.
     constraints_judged(w, 1).await
 }

@@ -96,7 +96,7 @@ pub(super) async fn why_it_waits(w: &mut World) -> Result<()> {
     let url = format!("--scheduler-url http://127.0.0.1:{}", w.scheduler()?.port());
     tree(&client).await?;
     Workload::new("job-1").replicas(2).gang("2").asks(HALF).queue("test-sub-0").make(&client).await?;
-    wait_running(&client, "job-1", 2, 20).await?;
+    wait_running(&client, "job-1", 2, 10).await?;
     make_node(&client, "n2", &[("cpu", "4"), ("memory", "64Gi")]).await?;
     Workload::new("job-2").replicas(2).gang("2").asks(HALF).queue("test-sub-1").make(&client).await?;
     let group = wait_one_group(&client, "job-2", 10).await?.name_any();

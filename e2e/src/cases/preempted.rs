@@ -62,7 +62,7 @@ pub(super) async fn by_priority(w: &mut World) -> Result<()> {
     make_podgroup(&client, "beside", json!({"minMember": 1, "queue": "default"})).await?;
     make_member(&client, "beside-0", "beside", &[("cpu", "1")]).await?;
     for (name, members) in [("low", 2), ("beside", 1)] {
-        wait_running(&client, name, members, 20).await?;
+        wait_running(&client, name, members, 10).await?;
     }
 
     make_podgroup(&client, "mild", json!({"minMember": 2, "queue": "full"})).await?;
@@ -127,7 +127,7 @@ pub(super) async fn across_two_levels(w: &mut World) -> Result<()> {
     ];
     for (name, members, queue, cpu) in running {
         gang(&client, name, queue, "", members, cpu).await?;
-        wait_running(&client, name, members, 20).await?;
+        wait_running(&client, name, members, 10).await?;
     }
 
     gang(&client, "behind-the-wall", "walled-b", "", 1, "1").await?;

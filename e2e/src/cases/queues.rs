@@ -31,7 +31,7 @@ pub(super) async fn parent_blocks(w: &mut World) -> Result<()> {
     let client = w.client();
     tree(&client).await?;
     Workload::new("job-1").replicas(2).gang("2").asks(HALF).queue("test-sub-0").make(&client).await?;
-    wait_running(&client, "job-1", 2, 20).await?;
+    wait_running(&client, "job-1", 2, 10).await?;
     Workload::new("job-2").replicas(2).gang("2").asks(HALF).queue("test-sub-1").make(&client).await?;
     let group = wait_one_group(&client, "job-2", 5).await?.name_any();
     blocked_by_parent(w, &group, "job-2").await?;
@@ -45,7 +45,7 @@ pub(super) async fn parent_blocks_without_min_resources(w: &mut World) -> Result
     let client = w.client();
     tree(&client).await?;
     job(&client, "job-1", "test-sub-0").await?;
-    wait_running(&client, "job-1", 2, 20).await?;
+    wait_running(&client, "job-1", 2, 10).await?;
     job(&client, "job-2", "test-sub-1").await?;
     blocked_by_parent(w, "job-2", "job-2").await?;
     let group = podgroups(&client).get("job-2").await?;

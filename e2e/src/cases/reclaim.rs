@@ -50,7 +50,7 @@ async fn borrowed(client: &Client) -> Result<()> {
         make_queue_of(client, name, json!({"deserved": {"cpu": "5"}})).await?;
     }
     Workload::new("borrows").replicas(10).asks(&[("cpu", "1")]).queue("a").make(client).await?;
-    wait_running(client, "borrows", 10, 20).await
+    wait_running(client, "borrows", 10, 10).await
 }
 
 /// Q6 (#4679, #4817). `a` borrows everything, and `b` submits pods for its deserved share. `b` gets that share by reclaim, and no more, when the victims are
@@ -87,7 +87,7 @@ pub(super) async fn deserved_share_is_reclaimed(w: &mut World) -> Result<()> {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         pods.patch(&pod.name_any(), &PatchParams::default(), &free).await?;
     }
-    wait_running(&client, "owed", 5, 20).await?;
+    wait_running(&client, "owed", 5, 10).await?;
     Workload::new("more").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
     each_queue_has_its_share(&client, 5).await?;
     let port = w.scheduler()?.port();
@@ -180,7 +180,7 @@ pub(super) async fn a_budget_is_obeyed(w: &mut World) -> Result<()> {
     stays_unbound(w, "owed", 3).await?;
     ensure!(bound(&client, "borrows").await? == 10, "a pod was evicted against the budget");
     budgets.delete("all", &DeleteParams::default()).await?;
-    wait_running(&client, "owed", 5, 20).await?;
+    wait_running(&client, "owed", 5, 10).await?;
     each_queue_has_its_share(&client, 10).await
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn less_and_less_often(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "d", 2, 20).await?;
+    wait_running(&client, "d", 2, 10).await?;
     let name = wait_one_group(&client, "d", 5).await?.name_any();
     // The pods have no PodGroup for longer than the observer allows.
     w.watched()?.excuse(&[1]);

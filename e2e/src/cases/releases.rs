@@ -15,7 +15,7 @@ pub(super) async fn each_its_own(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("first").replicas(3).gang("3").make(&client).await?;
-    wait_running(&client, "first", 3, 20).await?;
+    wait_running(&client, "first", 3, 10).await?;
     let first = wait_one_group(&client, "first", 5).await?;
 
     let mut second = Replica::start(w, "second", &["--scheduler-name=second", "--leader-elect=false"], &[]).await?;

@@ -101,7 +101,7 @@ async fn with_defaults(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> 
         ensure!(log.contains("podgroup::runtime::setup"), "the log misses an info line:\n{log}");
     }
     Workload::new("spread").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "spread", 2, 20).await?;
+    wait_running(&client, "spread", 2, 10).await?;
     let nodes = nodes_of(&client, "spread").await?;
     ensure!(nodes == ["n1", "n2"], "a gang of two is on {nodes:?}");
     end(programs).await?;
@@ -154,7 +154,7 @@ async fn with_all_values_changed(cluster: &Cluster, seen: &mut Vec<String>) -> R
     seen.extend(programs.iter().flat_map(|program| program.flags.clone()));
     Workload::new("packed").replicas(2).gang("2").scheduler("second").make(&client).await?;
     let group = wait_one_group(&client, "packed", 20).await?.name_any();
-    wait_running(&client, "packed", 2, 20).await?;
+    wait_running(&client, "packed", 2, 10).await?;
     let nodes = nodes_of(&client, "packed").await?;
     ensure!(matches!(nodes.as_slice(), [one, other] if one == other), "a gang of two is on {nodes:?}");
     wait_until(secs(20), "its pods name their group", || async {
@@ -222,7 +222,7 @@ async fn with_a_certificate(cluster: &Cluster, seen: &mut Vec<String>) -> Result
         scraped_with(cluster, program, &token).await?;
     }
     Workload::new("last").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "last", 2, 20).await?;
+    wait_running(&client, "last", 2, 10).await?;
     end(programs).await
 }
 

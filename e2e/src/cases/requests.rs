@@ -23,7 +23,7 @@ pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     // Not reclaimable: otherwise the other queue would reclaim what exceeds the share.
     make_queue_of(&client, "team", json!({"capability": {"cpu": "4"}, "reclaimable": false})).await?;
     Workload::new("grows").asks(&[("cpu", "2")]).queue("team").make(&client).await?;
-    wait_running(&client, "grows", 1, 20).await?;
+    wait_running(&client, "grows", 1, 10).await?;
     queue_uses(&client, "team", "cpu", "2").await?;
     let pod = pods_of(&client, "grows").await?.first().map(ResourceExt::name_any).unwrap_or_default();
     // A kubelet that does not report allocated resources is taken for one that cannot resize.

@@ -18,7 +18,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
     let recording = Recording::start(&client).await?;
     Workload::new("d").asks(&[("cpu", "100m")]).replicas(10).gang("4").make(&client).await?;
-    wait_running(&client, "d", 10, 20).await?;
+    wait_running(&client, "d", 10, 10).await?;
     let group = wait_one_group(&client, "d", 5).await?.name_any();
     let members = || async {
         let object = podgroups(&client).get(&group).await?;
@@ -32,7 +32,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
         scale(&client, "d", 4 + u32::try_from(dice.roll() % 7)?).await?;
     }
     scale(&client, "d", 7).await?;
-    wait_running(&client, "d", 7, 20).await?;
+    wait_running(&client, "d", 7, 10).await?;
     holds_for(secs(1), "minMember is 4", || async { Ok(Seen::when(members().await? == 4, || "minMember is another value".to_owned())) })
         .await?;
     let calls = called::since(w, moment)?;
@@ -48,7 +48,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
     }
     scale(&client, "d", 3).await?;
     changes += usize::from(before != 3);
-    wait_running(&client, "d", 3, 20).await?;
+    wait_running(&client, "d", 3, 10).await?;
     wait_until(secs(5), "minMember is 3", || async {
         let now = members().await?;
         Ok(Seen::when(now == 3, || now.to_string()))
@@ -67,7 +67,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
         })
         .await?;
     }
-    wait_running(&client, "d", 10, 20).await?;
+    wait_running(&client, "d", 10, 10).await?;
     let sets = live_replica_sets(&client, "d").await?;
     ensure!(
         sets.len() == 1 && group == format!("podgroup-{}", sets.first().and_then(ResourceExt::uid).unwrap_or_default()),

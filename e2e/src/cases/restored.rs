@@ -84,7 +84,7 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then) -
     chart::settle(cluster, true).await?;
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("kept").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "kept", 2, 20).await?;
+    wait_running(&client, "kept", 2, 10).await?;
     let before = everything(&client).await?;
     // The backup has this gang without nodes.
     make_node(&client, "n2", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -96,11 +96,11 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then) -
 
     // What the backup does not have: the nodes of this gang, another gang, and the end of a third.
     cordon(&client, "n2", false).await?;
-    wait_running(&client, "late", 2, 20).await?;
+    wait_running(&client, "late", 2, 10).await?;
     Workload::new("lost").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "lost", 2, 20).await?;
+    wait_running(&client, "lost", 2, 10).await?;
     crate::workloads::scale(&client, "kept", 0).await?;
-    wait_running(&client, "kept", 0, 20).await?;
+    wait_running(&client, "kept", 0, 10).await?;
     churn(&client, LOST).await?;
     let away = Instant::now();
     cluster.restore(&backup).await?;

@@ -47,7 +47,7 @@ async fn to_write_the_status_of_queues(cluster: &Cluster, scheduler: &Program) -
     take(cluster, chart::SCHEDULER, VOLCANO, "queues/status", "patch").await?;
     make_queue(&client, "team", None, &[("cpu", "8")]).await?;
     Workload::new("train").replicas(2).gang("2").queue("team").make(&client).await?;
-    wait_running(&client, "train", 2, 20).await?;
+    wait_running(&client, "train", 2, 10).await?;
     wait_until(secs(20), "the PodGroup's status is still written", || async {
         let group = wait_one_group(&client, "train", 5).await?;
         Ok(Seen::when(field(&group, "/status/phase") == "Running", || field(&group, "/status").to_string()))
@@ -90,7 +90,7 @@ async fn to_see_all_kinds(cluster: &Cluster, scheduler: &mut Program) -> Result<
     .await?;
     give_back(cluster).await?;
     wait_readyz(scheduler, 200, "priorityclasses: complete").await?;
-    wait_running(&client, "later", 2, 20).await
+    wait_running(&client, "later", 2, 10).await
 }
 
 /// A right to write that the controller loses: its other writes go on, and an Event is on the owner.
@@ -116,7 +116,7 @@ async fn to_make_podgroups(cluster: &Cluster, controller: &Program) -> Result<()
     ensure!(made == 0, "{made} PodGroups were created without the right");
     give_back(cluster).await?;
     wait_one_group(&client, "third", 75).await?;
-    wait_running(&client, "third", 2, 20).await?;
+    wait_running(&client, "third", 2, 10).await?;
     let all = podgroups(&client).list(&ListParams::default()).await?.items.len();
     ensure!(all == 3, "{all} PodGroups for three Deployments");
     Ok(())

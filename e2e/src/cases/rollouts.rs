@@ -18,7 +18,7 @@ pub(super) async fn surge_of_a_full_gang(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let recording = Recording::start(&client).await?;
     Workload::new("d").replicas(4).gang("4").rolling(1, 0).make(&client).await?;
-    wait_running(&client, "d", 4, 20).await?;
+    wait_running(&client, "d", 4, 10).await?;
     set_image(&client, "d", "example/2").await?;
     wait_rolled_out(&client, "d", 60).await?;
     wait_one_group(&client, "d", 15).await?;
@@ -66,7 +66,7 @@ pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
     let recording = Recording::start(&client).await?;
     Workload::new("d").replicas(4).gang("4").rolling(1, 0).make(&client).await?;
-    wait_running(&client, "d", 4, 20).await?;
+    wait_running(&client, "d", 4, 10).await?;
     let first = wait_one_group(&client, "d", 5).await?.name_any();
 
     patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": true}})).await?;
@@ -114,7 +114,7 @@ pub(super) async fn ten_rollouts(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").replicas(2).make(&client).await?;
-    wait_running(&client, "d", 2, 20).await?;
+    wait_running(&client, "d", 2, 10).await?;
     for number in 2..12 {
         set_image(&client, "d", &format!("example/{number}")).await?;
         wait_rolled_out(&client, "d", 30).await?;

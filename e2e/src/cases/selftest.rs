@@ -24,9 +24,9 @@ pub(super) async fn a_cluster_works(w: &mut World) -> Result<()> {
     let second = Cluster::start(ClusterOptions { name: "second".to_owned(), ..ClusterOptions::default() }).await?;
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi"), ("nvidia.com/gpu", "8")]).await?;
     Workload::new("web").replicas(4).asks(&[("cpu", "1"), ("nvidia.com/gpu", "1")]).scheduler("default-scheduler").make(&client).await?;
-    wait_running(&client, "web", 4, 20).await?;
+    wait_running(&client, "web", 4, 10).await?;
     scale(&client, "web", 0).await?;
-    wait_running(&client, "web", 0, 20).await?;
+    wait_running(&client, "web", 0, 10).await?;
     drop(second);
 
     let (server, _) = kubeconfig::door(w.cluster().kubeconfig())?;

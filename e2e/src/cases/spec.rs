@@ -31,7 +31,7 @@ pub(super) async fn shrunk(w: &mut World) -> Result<()> {
         if order == Order::OrderedReady {
             Kind::Pod.api(&client).delete(&format!("{name}-0"), &DeleteParams::default()).await?;
         }
-        wait_running(&client, name, 1, 20).await?;
+        wait_running(&client, name, 1, 10).await?;
     }
     Ok(())
 }
@@ -50,7 +50,7 @@ pub(super) async fn sources_followed(w: &mut World) -> Result<()> {
         classes.create(&PostParams::default(), &class).await?;
     }
     Workload::new("d").replicas(3).make(&client).await?;
-    wait_running(&client, "d", 3, 20).await?;
+    wait_running(&client, "d", 3, 10).await?;
     let before = wait_one_group(&client, "d", 5).await?;
     let set = replica_set(&client, "d").await?;
     for (key, steps) in [
@@ -125,7 +125,7 @@ pub(super) async fn what_an_admin_set(w: &mut World) -> Result<()> {
         make_queue(&client, queue, None, &[]).await?;
     }
     Workload::new("d").replicas(4).gang("3").queue("a").make(&client).await?;
-    wait_running(&client, "d", 4, 20).await?;
+    wait_running(&client, "d", 4, 10).await?;
     let set = replica_set(&client, "d").await?;
     wait_one_group(&client, "d", 5).await?;
     let by_hand = json!({"metadata": {"annotations": {"admins": "note"}}, "spec": {"minMember": 2, "queue": "admins", "priorityClassName": "admins"}});
@@ -146,7 +146,7 @@ pub(super) async fn what_an_admin_set(w: &mut World) -> Result<()> {
     .await?;
     // More replicas than the requested gang: nothing changes.
     crate::workloads::scale(&client, "d", 5).await?;
-    wait_running(&client, "d", 5, 20).await?;
+    wait_running(&client, "d", 5, 10).await?;
     holds_for(secs(1), "the admin's values stay", stays).await?;
 
     w.controller()?.terminate().await?;

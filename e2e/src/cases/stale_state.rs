@@ -52,7 +52,7 @@ pub(super) async fn minimum_raised_unseen(w: &mut World) -> Result<()> {
     for number in 0..4 {
         make_member(&client, &format!("gang-{number}"), "gang", &[("cpu", "1")]).await?;
     }
-    wait_running(&client, "gang", 4, 20).await?;
+    wait_running(&client, "gang", 4, 10).await?;
     w.aim(Rule {
         verb: Some(Verb::Watch),
         resource: "podgroups",

@@ -16,7 +16,7 @@ pub(super) async fn warm(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "32Gi")]).await?;
     Workload::new("before").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "before", 2, 20).await?;
+    wait_running(&client, "before", 2, 10).await?;
 
     let (server, authority) = kubeconfig::door(w.cluster().kubeconfig())?;
     let kubeconfig = chart::kubeconfig_as(w.cluster(), chart::SCHEDULER, "standby", server, &authority).await?;
@@ -24,7 +24,7 @@ pub(super) async fn warm(w: &mut World) -> Result<()> {
     standby.wait_ready().await?;
     // Objects that are created during its standby are in its cache, too.
     Workload::new("meanwhile").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "meanwhile", 2, 20).await?;
+    wait_running(&client, "meanwhile", 2, 10).await?;
     let ports = (w.scheduler()?.port(), standby.port());
     for path in ["/debug/ledger", "/debug/queues"] {
         wait_until(secs(10), &format!("both schedulers return the same at {path}"), || async move {

@@ -93,7 +93,7 @@ pub(super) async fn in_pods(w: &mut World) -> Result<()> {
     let standby = Standby::start(w).await?;
     standby.silence("pods").await?;
     gang(&client, "first", 4, "default").await?;
-    wait_running(&client, "first", 4, 20).await?;
+    wait_running(&client, "first", 4, 10).await?;
     standby.takes_over(w).await?;
     podgroups(&client).patch("second", &PatchParams::default(), &Patch::Merge(json!({"spec": {"minMember": 4}}))).await?;
     stays_unbound(&client, "second").await?;
@@ -101,7 +101,7 @@ pub(super) async fn in_pods(w: &mut World) -> Result<()> {
     for pod in pods_of(&client, "first").await? {
         pods.delete(&pod.metadata.name.unwrap_or_default(), &DeleteParams::default().grace_period(0)).await?;
     }
-    wait_running(&client, "second", 4, 20).await?;
+    wait_running(&client, "second", 4, 10).await?;
     standby.end(w).await
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn in_nodes(w: &mut World) -> Result<()> {
     cordon(&client, "cordoned", false).await?;
     make_node(&client, "deleted", &[("cpu", "4"), ("memory", "64Gi")]).await?;
     for node in NODES {
-        wait_running(&client, node, 1, 20).await?;
+        wait_running(&client, node, 1, 10).await?;
     }
     standby.end(w).await
 }
@@ -154,7 +154,7 @@ pub(super) async fn in_queues(w: &mut World) -> Result<()> {
     group_says(&client, "gang", "queue \"team\" is over its quota: cpu requested 4, used 0, capability 1").await?;
     none_is_bound(&client, &["gang"]).await?;
     patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
-    wait_running(&client, "gang", 4, 20).await?;
+    wait_running(&client, "gang", 4, 10).await?;
     standby.end(w).await
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
     let one = small("flapping").make(&client).await?;
-    wait_running(&client, "flapping", 1, 20).await?;
+    wait_running(&client, "flapping", 1, 10).await?;
     w.controller_path()?.delay(Delay::Between(millis(200), millis(500)), Delay::None);
     for _ in 0..200 {
         resize(&client, Kind::StatefulSet, "flapping", 0).await?;
@@ -55,7 +55,7 @@ pub(super) async fn made_again(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;
     let mut set = small("again").make(&client).await?;
-    wait_running(&client, "again", 1, 20).await?;
+    wait_running(&client, "again", 1, 10).await?;
     for round in 0..100 {
         delete_as(&client, Kind::StatefulSet, "again", PropagationPolicy::Background).await?;
         set = small("again").make(&client).await?;

@@ -19,7 +19,7 @@ pub(super) async fn controller_fields_are_restored(w: &mut World) -> Result<()> 
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[]).await?;
     Workload::new("d").replicas(2).gang("2").queue("team").make(&client).await?;
-    wait_running(&client, "d", 2, 20).await?;
+    wait_running(&client, "d", 2, 10).await?;
     let before = wait_one_group(&client, "d", 5).await?;
     let name = before.name_any();
     let moment = called::now(w)?;
@@ -55,7 +55,7 @@ pub(super) async fn another_deployment(w: &mut World) -> Result<()> {
         make_queue(&client, queue, None, &[]).await?;
     }
     Workload::new("d").replicas(2).gang("2").queue("first").make(&client).await?;
-    wait_running(&client, "d", 2, 20).await?;
+    wait_running(&client, "d", 2, 10).await?;
     let before = wait_one_group(&client, "d", 5).await?;
     delete_as(&client, Kind::Deployment, "d", PropagationPolicy::Orphan).await?;
     wait_until(secs(10), "the ReplicaSet has no owner", || async {

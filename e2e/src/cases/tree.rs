@@ -63,7 +63,7 @@ pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
     make_queue(&client, "parent", None, &[("cpu", "4")]).await?;
     make_queue(&client, "child", Some("parent"), &[]).await?;
     Workload::new("runs").replicas(2).queue("child").make(&client).await?;
-    wait_running(&client, "runs", 2, 20).await?;
+    wait_running(&client, "runs", 2, 10).await?;
     queues(&client).delete("parent", &DeleteParams::default()).await?;
     Workload::new("late").queue("child").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();

@@ -39,7 +39,7 @@ pub(super) async fn from_an_older_chart(w: &mut World) -> Result<()> {
     let parent = field(&queues(&client).get("team").await?, "/spec/parent");
     ensure!(parent.is_null(), "the older CRD knows parents: {parent}");
     Workload::new("runs").replicas(2).gang("2").queue("team").make(&client).await?;
-    wait_running(&client, "runs", 2, 20).await?;
+    wait_running(&client, "runs", 2, 10).await?;
     // The CRD of a former release of ours keeps unknown fields.
     make_podgroup(&client, "tasks", json!({"minMember": 1, "queue": "team", "minTaskMember": {"worker": 1}})).await?;
     wait_made_queues(&client, secs(10)).await?;
@@ -219,5 +219,5 @@ async fn parent_limits(client: &Client) -> Result<()> {
     let group = wait_one_group(client, "waits", 20).await?.name_any();
     group_says(client, &group, "org").await?;
     patch_queue(client, "org", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
-    wait_running(client, "waits", 2, 20).await
+    wait_running(client, "waits", 2, 10).await
 }

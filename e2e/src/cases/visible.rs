@@ -20,7 +20,7 @@ pub(super) async fn what_a_user_sees(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "d", 2, 20).await?;
+    wait_running(&client, "d", 2, 10).await?;
     let group = wait_one_group(&client, "d", 5).await?.name_any();
     columns(w, &group).await?;
     events_once(&client).await?;
@@ -91,7 +91,7 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
         if !there {
             missed += 1;
             scale(client, "d", 1).await?;
-            wait_running(client, "d", 1, 20).await?;
+            wait_running(client, "d", 1, 10).await?;
             wait_one_group(client, "d", 5).await?;
             scale(client, "d", 0).await?;
         }

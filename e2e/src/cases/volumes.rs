@@ -102,7 +102,7 @@ pub(super) async fn gang_in_the_zone_of_its_volumes(w: &mut World) -> Result<()>
         bound_claim(&client, &name, "ReadWriteOnce", network(&name), Some("b")).await?;
         make_member(&client, &name, "local", "2", &name).await?;
     }
-    wait_running(&client, "local", 4, 20).await?;
+    wait_running(&client, "local", 4, 10).await?;
     for pod in pods_of(&client, "local").await? {
         let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
         ensure!(node.starts_with('b'), "{node} is not in the zone of the volume");
@@ -110,7 +110,7 @@ pub(super) async fn gang_in_the_zone_of_its_volumes(w: &mut World) -> Result<()>
     bound_claim(&client, "shared", "ReadWriteMany", network("shared"), None).await?;
     let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "shared"}}]);
     Workload::new("readers").replicas(4).gang("4").asks(&[("cpu", "2")]).pod_spec("volumes", volumes).make(&client).await?;
-    wait_running(&client, "readers", 4, 20).await
+    wait_running(&client, "readers", 4, 10).await
 }
 
 /// V2. A claim that does not exist, that is not bound, and that is bound: the first two say so, and the pod runs soon after the third.
@@ -137,12 +137,12 @@ pub(super) async fn one_pod_at_a_time(w: &mut World) -> Result<()> {
         make_podgroup(&client, group, json!({"minMember": 1})).await?;
     }
     make_member(&client, "first-0", "first", "1", "once").await?;
-    wait_running(&client, "first", 1, 20).await?;
+    wait_running(&client, "first", 1, 10).await?;
     make_member(&client, "second-0", "second", "1", "once").await?;
     group_says(&client, "second", "ReadWriteOncePod access mode already in-use by another pod").await?;
     stays_unbound(w, "second", 2).await?;
     delete_pod(&client, "first-0").await?;
-    wait_running(&client, "second", 1, 20).await
+    wait_running(&client, "second", 1, 10).await
 }
 
 /// V4. A node takes one volume of a driver: the second pod waits until the node takes two, and the third until the driver is gone from the node, and its limit
@@ -159,20 +159,20 @@ pub(super) async fn as_many_volumes_as_the_node_takes(w: &mut World) -> Result<(
         make_podgroup(&client, name, json!({"minMember": 1})).await?;
     }
     make_member(&client, "one-0", "one", "1", "one").await?;
-    wait_running(&client, "one", 1, 20).await?;
+    wait_running(&client, "one", 1, 10).await?;
     make_member(&client, "two-0", "two", "1", "two").await?;
     group_says(&client, "two", "1 node(s) exceed max volume count").await?;
     // A second pod with the same volume needs no further one.
     make_podgroup(&client, "same", json!({"minMember": 1})).await?;
     make_member(&client, "same-0", "same", "1", "one").await?;
-    wait_running(&client, "same", 1, 20).await?;
+    wait_running(&client, "same", 1, 10).await?;
     stays_unbound(w, "two", 1).await?;
     let more = json!({"spec": {"drivers": drivers(2)}});
     nodes.patch("a1", &PatchParams::default(), &Patch::Merge(more)).await?;
-    wait_running(&client, "two", 1, 20).await?;
+    wait_running(&client, "two", 1, 10).await?;
     make_member(&client, "three-0", "three", "1", "three").await?;
     group_says(&client, "three", "1 node(s) exceed max volume count").await?;
     let none = Patch::Merge(json!({"spec": {"drivers": []}}));
     nodes.patch("a1", &PatchParams::default(), &none).await?;
-    wait_running(&client, "three", 1, 20).await
+    wait_running(&client, "three", 1, 10).await
 }

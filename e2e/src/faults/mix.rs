@@ -42,9 +42,12 @@ pub(super) const IN_A_ROW: u32 = 4;
 /// The same for a Lease. It is renewed every two seconds and lost after ten. More failures on a slow machine would be an outage, with another correct outcome.
 pub(super) const LEASE_IN_A_ROW: u32 = 1;
 
-/// How much longer than usual an action may take while a mix is active. The sum of the delays, rounded up: four failures with delay and back-off (8 s),
-/// an old view (8 s), held back events (5 s), a late write (6 s). [`LONGEST_OBEYED`] is added when a client has to obey one, not before.
-pub const PATIENCE: Duration = secs(30);
+/// The time of [`IN_A_ROW`] failures, each with a delay and the back-off after it.
+const FAILURES: Duration = secs(8);
+
+/// How much longer than usual an action may take while a mix is active: what its faults can take together, and no more. [`LONGEST_OBEYED`] is added when a
+/// client has to obey one, not before.
+pub const PATIENCE: Duration = secs(FAILURES.as_secs() + OLDEST_VIEW.as_secs() + LONGEST_HOLD.as_secs() + LATEST.as_secs());
 
 /// The mix of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub use attachment::{AttachmentFacts, VolumeAttachment};
 pub use claim::{ClaimFacts, ClaimKey, PersistentVolumeClaim};
 pub use csi_node::{CsiNode, CsiNodeFacts};
 pub use of_pod::{PodClaim, PodVolumes, UnusableClaim, WhyUnusable};
-pub use request::{ClaimRequest, VolumeOffer};
+pub use request::{ClaimRequest, LARGEST_SELECTOR, VolumeOffer};
 pub use storage_capacity::{CapacityFacts, CapacityKey, CsiDriver, CsiDriverFacts, CsiStorageCapacity};
 pub use storage_class::StorageClassFacts;
 pub use volume::{PersistentVolume, ReservedFor, VolumeAffinity, VolumeFacts, VolumeId, VolumeZone};

@@ -8,6 +8,7 @@ use crate::api::fault::Fault;
 use crate::api::pod::{PodSpec, Volume};
 
 use super::claim::ClaimKey;
+use super::request::LARGEST_SELECTOR;
 use super::volume::{VolumeAffinity, VolumeId, VolumeZone};
 
 /// The most claims of one pod. A pod with more is not placed: all of them are read again when one changes. No node takes as many volumes of any driver.
@@ -99,6 +100,11 @@ pub enum WhyUnusable {
         /// The class.
         class: Arc<str>,
     },
+    /// It is not bound, and the selector of its volume has more requirements and values than [`LARGEST_SELECTOR`].
+    SelectorTooLarge {
+        /// Their number.
+        size: usize,
+    },
     /// It is bound to a volume that does not exist.
     VolumeNotFound {
         /// The volume.
@@ -126,6 +132,12 @@ impl fmt::Display for UnusableClaim {
             }
             WhyUnusable::ClassNotFound { class } => {
                 write!(f, "persistentvolumeclaim \"{claim}\" is not bound, and its StorageClass \"{class}\" does not exist")
+            }
+            WhyUnusable::SelectorTooLarge { size } => {
+                write!(
+                    f,
+                    "persistentvolumeclaim \"{claim}\": spec.selector: {size} is more than {LARGEST_SELECTOR} requirements and values"
+                )
             }
             WhyUnusable::VolumeNotFound { volume } => {
                 write!(f, "persistentvolume \"{volume}\" of persistentvolumeclaim \"{claim}\" not found")

@@ -23,6 +23,10 @@ pub(super) const CLASS_BEFORE: &str = "volume.beta.kubernetes.io/storage-class";
 /// The dimension of the size of claims and volumes.
 pub(super) const STORAGE: &str = "storage";
 
+/// The most requirements and values in the selector of a claim without a volume. A pod of a claim with more is not placed: the selector is compared with the labels
+/// of each free volume.
+pub const LARGEST_SELECTOR: usize = 1_000;
+
 /// What a claim without a volume asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {

@@ -351,6 +351,7 @@ const fn of_claim(why: &WhyUnusable) -> Code {
         WhyUnusable::Lost { .. } => Code::ClaimLost,
         WhyUnusable::NotBound { .. } => Code::ClaimNotBound,
         WhyUnusable::ClassNotFound { .. } => Code::StorageClassNotFound,
+        WhyUnusable::SelectorTooLarge { .. } => Code::InvalidField,
         WhyUnusable::VolumeNotFound { .. } => Code::VolumeNotFound,
     }
 }

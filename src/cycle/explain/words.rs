@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::code::of_ceiling;
-use super::{Code, Exceeds, Lack, NextMember, Refusal, Step};
+use super::{Code, Exceeds, KeptVolumes, Lack, NextMember, Refusal, Step};
 use crate::accounting::{Bound, Ceiling, QueueFault, Why};
 use crate::api::fault::shorten;
 use crate::resources::{Amount, ResourceName, quantity};
@@ -36,7 +36,7 @@ impl fmt::Display for Refusal {
                 write!(f, "the gang needs {wanted} members of task {}, ", shorten(task))?;
                 ready(f, *there, *gated)
             }
-            Self::Nodes { needed, placed, member, tally, exceeds } => {
+            Self::Nodes { needed, placed, member, tally, exceeds, kept } => {
                 if *needed > 1 {
                     write!(f, "{placed} of {needed} members find a place; for ")?;
                     match member {
@@ -46,9 +46,11 @@ impl fmt::Display for Refusal {
                     f.write_str(": ")?;
                 }
                 write!(f, "{tally}")?;
-                let Some(Exceeds { dimension, asked, offered }) = exceeds.as_ref().filter(|_| *needed > 1) else { return Ok(()) };
-                let [asked, offered] = [asked, offered].map(|amount| shown(dimension, *amount));
-                write!(f, "; the gang requests {dimension} {asked} together, and all nodes offer {offered}")
+                if let Some(Exceeds { dimension, asked, offered }) = exceeds.as_ref().filter(|_| *needed > 1) {
+                    let [asked, offered] = [asked, offered].map(|amount| shown(dimension, *amount));
+                    write!(f, "; the gang requests {dimension} {asked} together, and all nodes offer {offered}")?;
+                }
+                kept.iter().try_for_each(|kept| write!(f, "; {kept}"))
             }
             Self::Behind { first } => write!(f, "the queue is fifo, and PodGroup {first} comes first"),
             Self::Kept { refusal, why } => write!(f, "{refusal}; {why}"),
@@ -78,6 +80,23 @@ impl fmt::Display for Refusal {
 
 fn ready(f: &mut fmt::Formatter<'_>, there: u32, gated: u32) -> fmt::Result {
     if gated == 0 { write!(f, "{there} exist") } else { write!(f, "{there} are ready, and {gated} more are held back by scheduling gates") }
+}
+
+/// `persistentvolumeclaim "data" keeps persistentvolume "pv-1" (zone=a), and 2 further claims are like it`.
+impl fmt::Display for KeptVolumes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { claim, volume, place, further } = self;
+        write!(f, "persistentvolumeclaim \"{claim}\" ")?;
+        match volume {
+            Some(volume) => write!(f, "keeps persistentvolume \"{volume}\" ({place})")?,
+            None => write!(f, "gets its volume on {place} only")?,
+        }
+        match further {
+            0 => Ok(()),
+            1 => f.write_str(", and 1 further claim is like it"),
+            _ => write!(f, ", and {further} further claims are like it"),
+        }
+    }
 }
 
 /// `train-2 (task worker) and 3 like it`.
@@ -186,7 +205,8 @@ mod tests {
     fn the_member_of_a_gang_that_finds_no_node_is_named_with_its_task_and_how_many_are_like_it() {
         let text = |task: Option<&str>, alike, needed| {
             let member = NextMember { name: "train-2".into(), task: task.map(str::to_owned), alike };
-            Refusal::Nodes { needed, placed: needed / 2, member: Some(Arc::new(member)), tally: Arc::default(), exceeds: None }.to_string()
+            Refusal::Nodes { needed, placed: needed / 2, member: Some(Arc::new(member)), tally: Arc::default(), exceeds: None, kept: None }
+                .to_string()
         };
         let none = "no nodes available to schedule pods";
         assert_eq!(text(Some("worker"), 1, 4), format!("2 of 4 members find a place; for train-2 (task worker) and 1 like it: {none}"));
@@ -237,7 +257,7 @@ mod tests {
         let [cpu, memory] = ["cpu", "memory"].map(|name| Reason::Lacks(name.into()));
         let nodes = |reasons: &[(&Reason, u32)]| {
             let reasons = reasons.iter().map(|(reason, nodes)| ((*reason).clone(), count(*nodes))).collect();
-            Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None }
+            Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None, kept: None }
         };
         let lacks = |name: &str| Some(Lack { queue: None, dimension: name.into() });
         let refusal = nodes(&[(&Reason::Unschedulable, 5), (&cpu, 1), (&memory, 3)]);

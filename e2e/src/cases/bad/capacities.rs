@@ -24,7 +24,7 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     let port = w.scheduler()?.port();
     make_node(&client, "odd", &[("cpu", "4"), ("memory", "16Gi"), (GPU, "2")]).await?;
     Workload::new("holds").asks(&[(GPU, "1")]).make(&client).await?;
-    wait_running(&client, "holds", 1, 20).await?;
+    wait_running(&client, "holds", 1, 10).await?;
     let below = set_allocatable(&client, "odd", &[(GPU, "-1")]).await;
     say::line(format!("        the API server and a negative allocatable: {}", if below.is_ok() { "accepted" } else { "refused" }));
     if below.is_err() {

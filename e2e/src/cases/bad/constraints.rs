@@ -183,7 +183,7 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
     stays_unbound(w, "both", 0).await?;
     // The next nodes are of no zone at first, and a node without a zone takes all three.
     delete(client, "three").await?;
-    wait_running(client, "three", 0, 20).await
+    wait_running(client, "three", 0, 10).await
 }
 
 /// A spread constraint that must hold, with these `matchLabelKeys`.
@@ -209,7 +209,7 @@ async fn keeps_all_away(w: &mut World, client: &Client) -> Result<()> {
     stays_unbound(w, "loner-2", 0).await?;
     for name in ["beside-loner", "loner-2", "loner"] {
         delete(client, name).await?;
-        wait_running(client, name, 0, 20).await?;
+        wait_running(client, name, 0, 10).await?;
     }
     Api::<Node>::all(client.clone()).delete("alone", &DeleteParams::default()).await?;
     Ok(())
@@ -356,7 +356,7 @@ async fn labels_change(w: &mut World, client: &Client) -> Result<()> {
     on("b1", "away").affinity("podAntiAffinity", near()).make(client).await?;
     pod_says(client, "away", "didn't match pod anti-affinity rules").await?;
     w.let_go()?;
-    wait_running(client, "moved", 1, 20).await?;
+    wait_running(client, "moved", 1, 10).await?;
     Workload::new("in-its-zone").asks(&[("cpu", "100m")]).affinity("podAffinity", near()).make(client).await?;
     wait_running(client, "in-its-zone", 1, 10).await?;
     stays_unbound(w, "away", 1).await?;

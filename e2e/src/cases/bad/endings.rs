@@ -78,7 +78,7 @@ pub(in crate::cases) async fn finalizers(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").make(&client).await?;
-    wait_running(&client, "d", 1, 20).await?;
+    wait_running(&client, "d", 1, 10).await?;
     let group = wait_one_group(&client, "d", 5).await?;
     let name = group.name_any();
     for comes_back in [true, false] {
@@ -103,7 +103,7 @@ pub(in crate::cases) async fn finalizers(w: &mut World) -> Result<()> {
         ensure!(calls.len() <= 4, "the terminating PodGroup cost the calls {:?}", tally(&calls));
         finalizer(&client, &name, json!(null)).await?;
         if comes_back {
-            wait_running(&client, "d", 1, 20).await?;
+            wait_running(&client, "d", 1, 10).await?;
             let back = wait_one_group(&client, "d", 5).await?;
             ensure!(back.uid() != ending, "the terminating PodGroup is back");
         } else {
@@ -152,7 +152,7 @@ pub(in crate::cases) async fn a_namespace(w: &mut World) -> Result<()> {
     ensure!(!w.faults().is_empty() || calls.len() <= 20, "the end of a namespace with 4 owners cost {:?}", tally(&calls));
     let rest = called::now(w)?;
     Workload::new("here").make(&client).await?;
-    wait_running(&client, "here", 1, 20).await?;
+    wait_running(&client, "here", 1, 10).await?;
     holds_for(secs(2), "no PodGroup comes back", || async {
         let there = groups().await?;
         Ok(Seen::when(there == 0, || there.to_string()))

@@ -20,7 +20,7 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let victim = Owner::replica_set("victim").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "victim", 2, 20).await?;
+    wait_running(&client, "victim", 2, 10).await?;
     let before = wait_group(&client, &victim, 5, "the PodGroup exists", |_| None).await?;
     Owner::namespace("elsewhere").make(&client).await?;
     let deployment = Owner::deployment("secret").replicas(0).gang("nonsense").queue("secret").make_in(&client, "elsewhere").await?;
@@ -108,10 +108,10 @@ pub(in crate::cases) async fn a_name_that_is_taken(w: &mut World) -> Result<()> 
     let moment = called::now(w)?;
     resize(&client, Kind::ReplicaSet, "set", 2).await?;
     wait_warning(&client, "ReplicaSet", "set", "PodGroupNotOurs", &group_name(&set)).await?;
-    wait_running(&client, "set", 2, 20).await?;
+    wait_running(&client, "set", 2, 10).await?;
     for replicas in [3, 2] {
         resize(&client, Kind::ReplicaSet, "set", replicas).await?;
-        wait_running(&client, "set", usize::try_from(replicas)?, 20).await?;
+        wait_running(&client, "set", usize::try_from(replicas)?, 10).await?;
     }
     let after = podgroups(&client).get(&group_name(&set)).await?;
     let alone = after.labels() == theirs.labels()

@@ -19,11 +19,11 @@ pub(in crate::cases) async fn relabelled(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let set = Owner::replica_set("set").replicas(2).gang("2").make(&client).await?;
-    wait_running(&client, "set", 2, 20).await?;
+    wait_running(&client, "set", 2, 10).await?;
     let group = wait_min_member(&client, &set, 2, 5).await?;
     let stray = pods_of(&client, "set").await?.first().map(ResourceExt::name_any).context("no pod")?;
     patch(&client, Kind::Pod, &stray, json!({"metadata": {"labels": {"app": "stray"}}})).await?;
-    wait_running(&client, "set", 2, 20).await?;
+    wait_running(&client, "set", 2, 10).await?;
     let pod = wait_until(secs(10), "the ReplicaSet has released the pod", || async {
         let pod = Kind::Pod.api(&client).get(&stray).await?;
         let owners = format!("{:?}", pod.owner_references());
@@ -41,19 +41,19 @@ pub(in crate::cases) async fn relabelled(w: &mut World) -> Result<()> {
     })
     .await?;
     resize(&client, Kind::ReplicaSet, "set", 1).await?;
-    wait_running(&client, "set", 1, 20).await?;
+    wait_running(&client, "set", 1, 10).await?;
     resize(&client, Kind::ReplicaSet, "set", 2).await?;
-    wait_running(&client, "set", 2, 20).await?;
+    wait_running(&client, "set", 2, 10).await?;
     // The ReplicaSet adopts it again and then has one pod too many, so it deletes one.
     patch(&client, Kind::Pod, &stray, json!({"metadata": {"labels": {"app": "set"}}})).await?;
-    wait_running(&client, "set", 2, 20).await?;
+    wait_running(&client, "set", 2, 10).await?;
     wait_until(secs(20), "only the ReplicaSet's PodGroup is left", || async {
         let made = groups_made(&client).await?;
         Ok(Seen::when(made == [group_name(&set)], || format!("{made:?}")))
     })
     .await?;
     let _ = Kind::Pod.api(&client).delete(&stray, &DeleteParams::default()).await;
-    wait_running(&client, "set", 2, 20).await
+    wait_running(&client, "set", 2, 10).await
 }
 
 /// While the controller's watch of pods is silent, a ReplicaSet has a pod that its selector does not select and that has no name of a PodGroup. The ReplicaSet is

@@ -40,14 +40,14 @@ pub(in crate::cases) async fn values(w: &mut World) -> Result<()> {
         ("long-no-number", MIN_MEMBER, long.as_str(), MIN_MEMBER),
     ] {
         Owner::deployment(name).annotation(key, value).make(&client).await?;
-        wait_running(&client, name, 1, 20).await?;
+        wait_running(&client, name, 1, 10).await?;
         let group = wait_one_group(&client, name, 5).await?;
         let (members, cpu) = (field(&group, "/spec/minMember"), field(&group, "/spec/minResources/cpu"));
         ensure!(members == 1 && cpu == "1", "{name} has minMember {members} and minResources of {cpu} cpu");
         wait_warning(&client, "Deployment", name, "InvalidPodGroupSource", said).await?;
         // A bad value is reported once, however often the Deployment is reconciled.
         crate::workloads::scale(&client, name, 2).await?;
-        wait_running(&client, name, 2, 20).await?;
+        wait_running(&client, name, 2, 10).await?;
         let events = warnings(&client, "Deployment", name).await?;
         ensure!(events.len() == 1, "the Events on {name} are {events:?}");
         ensure!(events.iter().all(|(_, message)| message.len() < 1024), "the Events on {name} are {events:?}");
@@ -64,7 +64,7 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let deployment = Owner::deployment("d").with("/spec", "revisionHistoryLimit", json!(1000)).make(&client).await?;
-    wait_running(&client, "d", 1, 20).await?;
+    wait_running(&client, "d", 1, 10).await?;
     wait_one_group(&client, "d", 5).await?;
     let moment = called::now(w)?;
     let by = reference(Kind::Deployment, &deployment);
@@ -99,7 +99,7 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     let moment = called::now(w)?;
     w.controller()?.restart().await?;
     Workload::new("other").make(&client).await?;
-    wait_running(&client, "other", 1, 20).await?;
+    wait_running(&client, "other", 1, 10).await?;
     let calls = called::since(w, moment)?;
     ensure!(writes(&calls) <= 1, "a start beside {REVISIONS} old ReplicaSets wrote {:?}", tally(&calls));
     let moment = called::now(w)?;

@@ -19,13 +19,13 @@ pub(in crate::cases) async fn one_on_each_node(w: &mut World) -> Result<()> {
         make_node(&client, node, &[("cpu", "4"), ("memory", "16Gi")]).await?;
     }
     let set = Owner::daemon_set("agent").gang("3").make(&client).await?;
-    wait_running(&client, "agent", 3, 20).await?;
+    wait_running(&client, "agent", 3, 10).await?;
     wait_min_member(&client, &set, 1, 5).await?;
     wait_warning(&client, "DaemonSet", "agent", "InvalidPodGroupSource", "group-min-member").await?;
 
     let moment = called::now(w)?;
     make_node(&client, "n4", &[("cpu", "4"), ("memory", "16Gi")]).await?;
-    wait_running(&client, "agent", 4, 20).await?;
+    wait_running(&client, "agent", 4, 10).await?;
     wait_until(secs(10), "each node has a pod", || async {
         let mut nodes: Vec<_> = pods_of(&client, "agent").await?.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
         nodes.sort();
@@ -44,10 +44,10 @@ pub(in crate::cases) async fn one_on_each_node(w: &mut World) -> Result<()> {
     .await?;
     wait_no_group(&client, &nowhere, 10).await?;
     label_node(w, "n4", json!({"role": "gpu"})).await?;
-    wait_running(&client, "nowhere", 1, 20).await?;
+    wait_running(&client, "nowhere", 1, 10).await?;
     wait_min_member(&client, &nowhere, 1, 5).await?;
     label_node(w, "n4", json!({"role": null})).await?;
-    wait_running(&client, "nowhere", 0, 20).await?;
+    wait_running(&client, "nowhere", 0, 10).await?;
     wait_no_group(&client, &nowhere, 10).await?;
     // A change of the template replaces every pod, one at a time.
     patch(&client, Kind::DaemonSet, "agent", json!({"spec": {"template": {"metadata": {"annotations": {"changed": "yes"}}}}})).await?;

@@ -54,7 +54,7 @@ pub(in crate::cases) async fn operators(w: &mut World) -> Result<()> {
     ensure!(field(&group, "/spec/queue") == "team", "the queue is {}", field(&group, "/spec/queue"));
     stays_unbound(w, "trainer", 2).await?;
     make_node(&client, "n2", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    wait_running(&client, "trainer", 3, 20).await?;
+    wait_running(&client, "trainer", 3, 10).await?;
     Kind::Pod.api(&client).delete("trainer-1", &DeleteParams::default()).await?;
     wait_running(&client, "trainer", 2, 10).await?;
     let after = wait_group(&client, &owner, 5, "the PodGroup exists", |_| None).await?;
@@ -68,7 +68,7 @@ pub(in crate::cases) async fn operators(w: &mut World) -> Result<()> {
         .owned_by(&reference(Kind::ConfigMap, &rollout))
         .make(&client)
         .await?;
-    wait_running(&client, "canary", 4, 20).await?;
+    wait_running(&client, "canary", 4, 10).await?;
     let group = wait_min_member(&client, &set, 3, 5).await?;
     ensure!(field(&group, "/spec/queue") == "team", "the queue is {}", field(&group, "/spec/queue"));
     resize(&client, Kind::ReplicaSet, "canary", 2).await?;
@@ -92,13 +92,13 @@ pub(in crate::cases) async fn named_later(w: &mut World) -> Result<()> {
     make_podgroup(&client, "mine", serde_json::json!({"minMember": 1})).await?;
     let set = Owner::stateful_set("set", Order::Parallel).replicas(2).make(&client).await?;
     let leaves = Owner::stateful_set("leaves", Order::Parallel).make(&client).await?;
-    wait_running(&client, "set", 2, 20).await?;
-    wait_running(&client, "leaves", 1, 20).await?;
+    wait_running(&client, "set", 2, 10).await?;
+    wait_running(&client, "leaves", 1, 10).await?;
     let before = wait_min_member(&client, &set, 1, 5).await?;
     let named = |name: Option<&str>| serde_json::json!({"spec": {"template": {"metadata": {"annotations": {GROUP_NAME: name}}}}});
     patch(&client, Kind::StatefulSet, "set", named(Some("mine"))).await?;
     wait_no_group(&client, &set, 20).await?;
-    wait_running(&client, "set", 2, 20).await?;
+    wait_running(&client, "set", 2, 10).await?;
     patch(&client, Kind::StatefulSet, "set", named(None)).await?;
     let back = wait_min_member(&client, &set, 1, 10).await?;
     ensure!(back.uid() != before.uid(), "the PodGroup was never deleted");
@@ -112,7 +112,7 @@ pub(in crate::cases) async fn named_later(w: &mut World) -> Result<()> {
         Ok(Seen::when(ours == 2, || format!("{ours} of {} pods", pods.len())))
     })
     .await?;
-    wait_running(&client, "set", 2, 20).await
+    wait_running(&client, "set", 2, 10).await
 }
 
 /// O7. Templates of each kind of owner name an existing PodGroup (Spark, Kubeflow, a user): we create nothing, do not touch that PodGroup, make no

@@ -20,17 +20,17 @@ pub(in crate::cases) async fn one_after_the_other(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", "8")]).await?;
     let set = Owner::stateful_set("ordered", Order::OrderedReady).replicas(3).gang("3").queue("team").make(&client).await?;
-    wait_running(&client, "ordered", 3, 20).await?;
+    wait_running(&client, "ordered", 3, 10).await?;
     let group = wait_min_member(&client, &set, 1, 5).await?;
     ensure!(field(&group, "/spec/queue") == "team", "the queue is {}", field(&group, "/spec/queue"));
     ensure!(field(&group, "/spec/minResources/cpu") == "1", "minResources is {}", field(&group, "/spec/minResources"));
     wait_warning(&client, "StatefulSet", "ordered", "InvalidPodGroupSource", "group-min-member").await?;
 
     resize(&client, Kind::StatefulSet, "ordered", 0).await?;
-    wait_running(&client, "ordered", 0, 20).await?;
+    wait_running(&client, "ordered", 0, 10).await?;
     wait_no_group(&client, &set, 10).await?;
     resize(&client, Kind::StatefulSet, "ordered", 2).await?;
-    wait_running(&client, "ordered", 2, 20).await?;
+    wait_running(&client, "ordered", 2, 10).await?;
     wait_min_member(&client, &set, 1, 5).await?;
     let events = warnings(&client, "StatefulSet", "ordered").await?;
     ensure!(events.len() == 1, "expected one Event: {events:?}");
@@ -47,23 +47,23 @@ pub(in crate::cases) async fn all_at_once(w: &mut World) -> Result<()> {
     wait_unschedulable(&client, &group_name(&set)).await?;
     stays_unbound(w, "gang", 2).await?;
     make_node(&client, "n2", &[("cpu", "8"), ("memory", "64Gi")]).await?;
-    wait_running(&client, "gang", 3, 20).await?;
+    wait_running(&client, "gang", 3, 10).await?;
 
     resize(&client, Kind::StatefulSet, "gang", 5).await?;
-    wait_running(&client, "gang", 5, 20).await?;
+    wait_running(&client, "gang", 5, 10).await?;
     wait_min_member(&client, &set, 3, 5).await?;
     patch(&client, Kind::StatefulSet, "gang", serde_json::json!({"metadata": {"annotations": {MIN_MEMBER: "6"}}})).await?;
     wait_min_member(&client, &set, 5, 5).await?;
     resize(&client, Kind::StatefulSet, "gang", 2).await?;
     wait_min_member(&client, &set, 2, 10).await?;
-    wait_running(&client, "gang", 2, 20).await?;
+    wait_running(&client, "gang", 2, 10).await?;
     resize(&client, Kind::StatefulSet, "gang", 6).await?;
     wait_group(&client, &set, 10, "minMember and minResources are for 6 pods", |group| {
         let (members, cpu) = (field(group, "/spec/minMember"), field(group, "/spec/minResources/cpu"));
         (members != 6 || cpu != "6").then(|| format!("minMember {members}, cpu {cpu}"))
     })
     .await?;
-    wait_running(&client, "gang", 6, 20).await?;
+    wait_running(&client, "gang", 6, 10).await?;
 
     // The rolling update of a StatefulSet deletes the pods from the last to the first and reuses their names.
     let image = serde_json::json!({"spec": {"template": {"metadata": {"annotations": {"changed": "yes"}}}}});

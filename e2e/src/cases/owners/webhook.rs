@@ -56,7 +56,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     let stateful = ours(Owner::stateful_set("stateful", Order::Parallel).replicas(3).gang("3")).make(&client).await?;
     for (kind, owner) in [(Kind::ReplicaSet, &set), (Kind::StatefulSet, &stateful)] {
         let name = owner.name_any();
-        wait_running(&client, &name, 3, 20).await?;
+        wait_running(&client, &name, 3, 10).await?;
         let group = wait_min_member(&client, owner, 3, 10).await?;
         ensure!(field(&group, "/spec/queue") == "team", "the queue of {name} is {}", field(&group, "/spec/queue"));
         resize(&client, kind, &name, 2).await?;
@@ -64,7 +64,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
         resize(&client, kind, &name, 0).await?;
         wait_no_group(&client, owner, 20).await?;
         resize(&client, kind, &name, 3).await?;
-        wait_running(&client, &name, 3, 20).await?;
+        wait_running(&client, &name, 3, 10).await?;
         wait_min_member(&client, owner, 3, 10).await?;
     }
     ensure!(groups_made(&client).await?.len() == 2, "expected 2 PodGroups: {:?}", groups_made(&client).await?);

@@ -52,7 +52,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     .await?;
 
     Workload::new("victim").replicas(2).gang("2").queue("b").make(&client).await?;
-    wait_running(&client, "victim", 2, 20).await?;
+    wait_running(&client, "victim", 2, 10).await?;
     let victim = meet(&client).await?;
     // The requests that the tenant has the right to work as usual, by its own client and through our controller.
     must(&tenant, &attempts::deployment("own", "a")).await?;
@@ -74,7 +74,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     })
     .await?;
     scale(&client, "victim", 4).await?;
-    wait_running(&client, "victim", 4, 20).await?;
+    wait_running(&client, "victim", 4, 10).await?;
     let taken = field(&queues(&client).get("a").await?, "/status/allocated/cpu");
     ensure!(taken.as_str().is_some_and(|cpu| ["1", "2", "3", "4"].contains(&cpu)), "queue a, which has 4, uses {taken}");
     for template in indirect::TEMPLATES {

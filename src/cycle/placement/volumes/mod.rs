@@ -14,6 +14,7 @@
 mod capacities;
 mod free;
 mod in_use;
+mod kept;
 pub mod reserved;
 mod resolve;
 pub mod supply;

@@ -38,10 +38,16 @@ impl Volumes {
         self.reserved.remove(claim)
     }
 
-    /// Does the same, and returns the pods with claims that may get a volume now.
+    /// Does the same, and returns the pods with claims that may get a volume now: none where the claim has got what was reserved for it.
     pub fn let_go(&mut self, claim: &ClaimKey) -> BTreeSet<Uid> {
+        let reserved = self.reserved.of(claim).map(|reservation| reservation.source.clone());
         let is_last = self.undo_reserve(claim);
-        let class = self.claims.get(claim).filter(|_| is_last).and_then(|facts| facts.class.clone());
+        let facts = self.claims.get(claim);
+        let is_served = facts.filter(|facts| facts.is_bound).zip(reserved).is_some_and(|(facts, reserved)| match reserved {
+            Source::Volume(name) => facts.volume.as_ref() == Some(&name),
+            Source::Provisioner => true,
+        });
+        let class = facts.filter(|_| is_last && !is_served).and_then(|facts| facts.class.clone());
         class.map(|class| self.waiting_for(&class)).unwrap_or_default()
     }
 

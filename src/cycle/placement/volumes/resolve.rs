@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::api::Uid;
 use crate::api::pod_terms::PodTerms;
-use crate::api::volumes::{ClaimFacts, ClaimKey, PodClaim, PodVolumes, UnusableClaim, VolumeAffinity, VolumeId, WhyUnusable};
+use crate::api::volumes::{
+    ClaimFacts, ClaimKey, LARGEST_SELECTOR, PodClaim, PodVolumes, UnusableClaim, VolumeAffinity, VolumeId, WhyUnusable,
+};
 
 use super::Volumes;
 
@@ -75,7 +77,10 @@ impl Volumes {
         match self.classes.get(class) {
             _ if facts.volume.is_some() => Err(WhyUnusable::NotBound { class: Some(Arc::clone(class)) }),
             None => Err(WhyUnusable::ClassNotFound { class: Arc::clone(class) }),
-            Some(known) if known.waits_for_pod => Ok(()),
+            Some(known) if known.waits_for_pod => match facts.selector_size() {
+                size if size > LARGEST_SELECTOR => Err(WhyUnusable::SelectorTooLarge { size }),
+                _ => Ok(()),
+            },
             Some(_) => Err(WhyUnusable::NotBound { class: Some(Arc::clone(class)) }),
         }
     }
