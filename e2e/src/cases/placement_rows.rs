@@ -1,6 +1,7 @@
 //! Which cases show where pods go, and with which volumes? Rows P and V of the scenario table.
 
-use super::{bad, nominated_by_others, placing, unbound_claims, volumes};
+use super::killed_at_requests::Requests;
+use super::{bad, claims_change, killed_with_claims, nominated_by_others, placing, tied_claims, unbound_claims, volumes};
 use crate::case::{CASE_TIME, Case, UnderFaults};
 use crate::faults::Faults;
 use crate::wait::secs;
@@ -42,6 +43,17 @@ pub(super) fn rows() -> Vec<Case> {
         ),
         case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang),
         case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left),
+        case!(
+            "V21",
+            "the scheduler is killed at some of its requests for a gang with claims, and between two bindings",
+            aimed(),
+            killed_with_claims::each,
+            Requests::Drawn(3, 0)
+        ),
+        case!("V21-all", "the same at every request", aimed(), killed_with_claims::each, Requests::Every).within(secs(1800)).only_in_soak(),
+        case!("V22", "a zone goes while volumes are made there for a gang", usual(), claims_change::zone_goes).under_faults_in_soak(),
+        case!("V23", "every write that ties a claim of a gang fails in another way", aimed(), tied_claims::each_fails_differently),
+        case!("V24", "claims and volumes that are other than decided", usual(), claims_change::other_than_decided).under_faults_in_soak(),
         case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
         case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
             .within(secs(900))
