@@ -15,6 +15,7 @@ const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_00
 pub(super) fn rows() -> Vec<Case> {
     let usual = Setup::default;
     let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
+    let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
     let quick_aimed = || Setup { disable_qps_limits: true, ..aimed() };
     vec![
         case!("P1", "a Deployment that is spread over zones", usual(), placing::spread_over_zones).also_under_faults(),
@@ -43,6 +44,10 @@ pub(super) fn rows() -> Vec<Case> {
         ),
         case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang),
         case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left),
+        case!("V20", "bad input among claims, volumes and classes", usual(), bad::claims::of_claims, 1_000),
+        case!("V20-10000", "the same with 10,000 claims in the namespace", quick(), bad::claims::of_claims, 10_000)
+            .within(secs(900))
+            .only_in_soak(),
         case!(
             "V21",
             "the scheduler is killed at some of its requests for a gang with claims, and between two bindings",
