@@ -41,9 +41,11 @@ pub(super) fn rows() -> Vec<Case> {
             "a gang waits for the binder with its places, and goes on after a restart",
             usual(),
             unbound_claims::held_until_all_are_bound
-        ),
-        case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang),
-        case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left),
+        )
+        .under_faults_in_soak(),
+        case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang).under_faults_in_soak(),
+        case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left)
+            .under_faults_in_soak(),
         case!("V20", "bad input among claims, volumes and classes", usual(), bad::claims::of_claims, 1_000),
         case!("V20-10000", "the same with 10,000 claims in the namespace", quick(), bad::claims::of_claims, 10_000)
             .within(secs(900))
