@@ -300,7 +300,7 @@ async fn a_correct_scheduler_under_churn_causes_no_finding() -> Result<()> {
     }
     // More pods than fit: the nodes are full when the last bindings are judged.
     requests.scale("ob-churn", "d0", 30).await?;
-    wait_until(secs(10), "many bindings are judged", || async {
+    wait_until(secs(60), "many bindings are judged", || async {
         let count = observer.judged_bindings();
         Ok(Seen::when(count >= 50, || format!("{count} bindings")))
     })
