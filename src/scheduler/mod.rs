@@ -49,6 +49,7 @@ mod takeover_state_tests;
 mod testing;
 mod view;
 mod volume_patch;
+mod waiting_time;
 pub mod write_queue;
 mod write_throttle;
 mod written_status;
