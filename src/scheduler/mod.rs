@@ -66,7 +66,7 @@ use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::runtime::clock;
 use crate::runtime::exposition::Refresh;
-use crate::runtime::flags::{Placement, SchedulerFlags};
+use crate::runtime::flags::{AdmitBy, Placement, SchedulerFlags};
 use crate::runtime::http::DebugRoute;
 use crate::runtime::leader::{Leadership, ReleaseRule};
 use crate::runtime::program::Stage;
@@ -140,6 +140,7 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let policy = Policy {
         placement,
         evictions: flags.evictions,
+        admit_within_nodes: flags.admit_by == AdmitBy::Nodes,
         admission_timeout: flags.admission_timeout,
         release: flags.release_after,
         volume_timeout: VOLUME_TIMEOUT,
