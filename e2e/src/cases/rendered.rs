@@ -24,7 +24,7 @@ use crate::world::World;
 use crate::{audit, chart, programs, say};
 
 /// Every flag that the templates can render. The case fails if no set of values uses one of them, and if the templates render a flag that is not listed.
-const FLAGS: [&str; 15] = [
+const FLAGS: [&str; 16] = [
     "--scheduler-name",
     "--leader-elect",
     "--leader-elect-namespace",
@@ -39,6 +39,7 @@ const FLAGS: [&str; 15] = [
     "--evictions",
     "--admission-timeout",
     "--release-after",
+    "--volume-timeout",
     "--scheduled-events",
 ];
 
@@ -132,6 +133,7 @@ fn all_values_changed() -> Result<Vec<String>> {
         "scheduler.evictions=false",
         "scheduler.admissionTimeout=1m",
         "scheduler.releaseAfter=1m30s",
+        "scheduler.volumeTimeout=1m30s",
         "scheduler.scheduledEvents=true",
     ]
     .map(str::to_owned)
