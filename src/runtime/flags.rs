@@ -155,6 +155,11 @@ pub struct SchedulerFlags {
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration_or_zero)]
     pub release_after: Duration,
 
+    /// How long pods that have nodes wait there until all their claims are bound. Then the nodes of the whole gang are given back, and it is tried
+    /// again after a back-off. As bindTimeoutSeconds of kube-scheduler
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub volume_timeout: Duration,
+
     /// Whether each pod that is bound gets an Event Scheduled, as from kube-scheduler. It costs one more write for each pod
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub scheduled_events: bool,

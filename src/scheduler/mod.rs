@@ -91,9 +91,6 @@ const BATCH: Duration = Duration::from_millis(5);
 /// The longest time for one batch of events.
 const LONGEST_BATCH: Duration = Duration::from_millis(50);
 
-/// How long placed pods wait for volumes: as `bindTimeoutSeconds` of kube-scheduler by default.
-const VOLUME_TIMEOUT: Duration = Duration::from_secs(600);
-
 /// How long the end of a leader waits for the outcomes of its bindings and evictions. The chart gives a pod of the scheduler more time than that.
 const DRAIN: Duration = Duration::from_secs(20);
 
@@ -143,7 +140,7 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         admit_within_nodes: flags.admit_by == AdmitBy::Nodes,
         admission_timeout: flags.admission_timeout,
         release: flags.release_after,
-        volume_timeout: VOLUME_TIMEOUT,
+        volume_timeout: flags.volume_timeout,
     };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher =

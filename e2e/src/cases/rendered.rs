@@ -24,7 +24,7 @@ use crate::world::World;
 use crate::{audit, chart, programs, say};
 
 /// Every flag that the templates can render. The case fails if no set of values uses one of them, and if the templates render a flag that is not listed.
-const FLAGS: [&str; 16] = [
+const FLAGS: [&str; 17] = [
     "--scheduler-name",
     "--leader-elect",
     "--leader-elect-namespace",
@@ -40,6 +40,7 @@ const FLAGS: [&str; 16] = [
     "--admit-by",
     "--admission-timeout",
     "--release-after",
+    "--volume-timeout",
     "--scheduled-events",
 ];
 
@@ -154,6 +155,7 @@ fn all_values_changed() -> Result<Vec<String>> {
         "scheduler.admitBy=nodes",
         "scheduler.admissionTimeout=1m",
         "scheduler.releaseAfter=1m30s",
+        "scheduler.volumeTimeout=1m30s",
         "scheduler.scheduledEvents=true",
     ]
     .map(str::to_owned)

@@ -19,12 +19,12 @@ use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
 const HOST: &str = "kubernetes.io/hostname";
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// The provisioner of the class `made`, which is this case.
 const PROVISIONER: &str = "made.example.com";
 
-fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
+pub(super) fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
     Api::namespaced(client.clone(), NAMESPACE)
 }
 
@@ -85,14 +85,14 @@ async fn make_gang(client: &Client, name: &str, members: usize) -> Result<Vec<St
 }
 
 /// Returns the volume of the claim; none where it is not bound.
-async fn volume_of(client: &Client, claim: &str) -> Result<Option<String>> {
+pub(super) async fn volume_of(client: &Client, claim: &str) -> Result<Option<String>> {
     let claim = claims(client).get(claim).await?;
     let is_bound = claim.status.and_then(|status| status.phase).as_deref() == Some("Bound");
     Ok(claim.spec.and_then(|spec| spec.volume_name).filter(|_| is_bound))
 }
 
 /// Returns the node of the pod.
-async fn node_of(client: &Client, group: &str, pod: &str) -> Result<String> {
+pub(super) async fn node_of(client: &Client, group: &str, pod: &str) -> Result<String> {
     let pods = pods_of(client, group).await?;
     let found = pods.into_iter().find(|each| each.name_any() == pod).and_then(|pod| pod.spec?.node_name);
     found.with_context(|| format!("pod {pod} has no node"))
