@@ -54,7 +54,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit unit-build mutants format lints model e2e operators soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites debug-build shipped dist image
+.PHONY: help demo demo-down test unit unit-build mutants format lints model e2e operators soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,7 +83,7 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/design/model.md; WORLD=handover, small, large, or a part of a world's name)
 	target/debug/podgroup-model $(WORLD)
 
-e2e: tools debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
+e2e: tools $(if $(CASE),,provisioner) debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
 	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
 
 # Each case builds its operator where the cache has none (e2e/tools/operators.sh).
@@ -95,7 +95,7 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 
 # All random tests draw from one seed, which they print; PODGROUP_TEST_SEED repeats it.
 soak: SHIPPED = 1
-soak: tools debug-build shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1); with CASE these cases alone (CASE=K12-600 JOBS=1: two replicas of both programs on a full cluster)
+soak: tools $(if $(CASE),,provisioner) debug-build shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1); with CASE these cases alone (CASE=K12-600 JOBS=1: two replicas of both programs on a full cluster)
 ifeq ($(CASE),)
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) PODGROUP_TEST_TIMES=$(MINUTES) \
 		cargo test --workspace $(OPTIMIZED) --lib -- --nocapture
@@ -158,6 +158,10 @@ image: tools ## the image alone, from the static programs that `make dist` has b
 
 prerequisites:
 	@bash e2e/tools/prerequisites.sh
+
+# Before the cases, so that no compiler runs beside them. Rows V9 to V13 use it, and build it where it is missing.
+provisioner: tools
+	@bash e2e/tools/operators.sh local-path-provisioner >/dev/null
 
 shipped: prerequisites
 	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,$(build_shipped)))

@@ -56,6 +56,8 @@ scheduler.extraArgs[0]=--http-address=:1|http.bindAddress
 scheduler.extraArgs[0]=--evictions=false|scheduler.evictions
 scheduler.extraArgs[0]=--admission-patience=1s|scheduler.admissionTimeout
 scheduler.admissionTimeout=soon|/scheduler/admissionTimeout
+scheduler.volumeTimeout=0m0s|/scheduler/volumeTimeout
+scheduler.extraArgs[0]=--volume-timeout=1m|scheduler.volumeTimeout
 scheduler.evictions=maybe|/scheduler/evictions
 runAsUser=0|/runAsUser
 schedulerNames=volcano|/schedulerNames
@@ -160,8 +162,8 @@ END
     "$(render -s templates/controller.yaml --set 'logFilter=info,controller.extraEnv[0].name=HTTPS_PROXY,controller.extraEnv[0].value=p:1' | awk '/env:/{on=1;next} /ports:/{on=0} on{print $NF}' | tr -d '"' | tr '\n' ' ' | sed 's/ $//')"
   equal 'the flags of the controller' '--scheduler-name=a --scheduler-name=b --leader-elect=true --leader-elect-namespace=podgroup-system --http-address=[::]:8080 --log-format=text "--annotate-pods" "--x=y"' \
     "$(render -s templates/controller.yaml --set 'schedulerNames={a,b},logFormat=text,http.bindAddress=[::],controller.annotatePods=true,controller.extraArgs={--x=y}' | flags)"
-  equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack" "--queue-status=obey" "--evictions=false" "--admission-timeout=1m30s" "--release-after=5m" "--scheduled-events=true"' \
-    "$(render -s templates/scheduler.yaml --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1,scheduler.placement=pack,scheduler.queueStatus=obey,scheduler.evictions=false,scheduler.admissionTimeout=1m30s,scheduler.scheduledEvents=true | flags)"
+  equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack" "--queue-status=obey" "--evictions=false" "--admit-by=nodes" "--admission-timeout=1m30s" "--release-after=5m" "--volume-timeout=1m30s" "--scheduled-events=true"' \
+    "$(render -s templates/scheduler.yaml --set leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1,scheduler.placement=pack,scheduler.queueStatus=obey,scheduler.evictions=false,scheduler.admitBy=nodes,scheduler.admissionTimeout=1m30s,scheduler.volumeTimeout=1m30s,scheduler.scheduledEvents=true | flags)"
   equal 'own is said too' '"--queue-status=own"' "$(render -s templates/scheduler.yaml | flags | grep -o '"--queue-status=[a-z]*"')"
   local each
   for each in controller scheduler; do

@@ -18,13 +18,14 @@ use crate::scheduler::queue_snapshot::{Of, QueueSnapshot};
 const PAGE: &str = include_str!("../docs/metrics.md");
 
 /// The sources that register metrics.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("runtime/metrics.rs"),
     include_str!("runtime/watch_age.rs"),
     include_str!("runtime/leader_metrics.rs"),
     include_str!("controller/metrics.rs"),
     include_str!("scheduler/metrics.rs"),
     include_str!("scheduler/queue_metrics.rs"),
+    include_str!("scheduler/waiting_time.rs"),
 ];
 
 /// The type and the labels of each metric, by name.
@@ -43,6 +44,7 @@ fn shown() -> Shown {
     LeaderMetrics::new(&registry, "p", Readiness::new()).unwrap();
     ControllerMetrics::new(&registry).unwrap();
     let scheduler = Metrics::new(&registry).unwrap();
+    scheduler.waiting_times.bound(None, Duration::ZERO);
     let all =
         [Of::Allocated, Of::AllocatedItself, Of::Reserved, Of::Capability, Of::Deserved, Of::Guarantee, Of::Floor, Of::Kept, Of::Share];
     scheduler.show(Some(QueueSnapshot {

@@ -9,8 +9,18 @@ use crate::world::World;
 use crate::{kit, say};
 
 /// The resources that are read with kubectl: `describe` for people, JSON for everything else.
-const OBJECTS: [&str; 8] =
-    ["pods", "podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh", "nodes", "deployments", "replicasets", "events", "leases"];
+const OBJECTS: [&str; 10] = [
+    "pods",
+    "podgroups.scheduling.volcano.sh",
+    "queues.scheduling.volcano.sh",
+    "nodes",
+    "deployments",
+    "replicasets",
+    "events",
+    "leases",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+];
 
 /// Keeps the data of `world` in `e2e/artifacts/NAME` and returns the folder. What cannot be read is named in `left-out.txt`: an error here must not hide
 /// the failure itself.

@@ -1,7 +1,7 @@
 //! How do the simulated kubelets treat pods, where the simulator's own way does not fit a case?
 
-/// Nodes are ready, pods run as soon as they have a node, and end when they are deleted. The simulator's own stages also complete the pods of Jobs; they are
-/// all replaced, because the simulator has either its own stages or these.
+/// Nodes are ready, pods run as soon as they have a node, and end when they are deleted. The helper pods of local-path-provisioner succeed instead. The simulator's
+/// own stages also complete the pods of Jobs; they are all replaced, because the simulator has either its own stages or these.
 pub const JOBS_RUN_ON: &str = r#"apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata: {name: ready}
@@ -24,6 +24,7 @@ spec:
   selector:
     matchExpressions:
       - {key: .metadata.deletionTimestamp, operator: DoesNotExist}
+      - {key: .metadata.namespace, operator: NotIn, values: [local-path-storage]}
       - {key: .status.phase, operator: In, values: [Pending]}
   next:
     statusTemplate: |
@@ -37,6 +38,18 @@ spec:
       {{ range .spec.containers }}
       - {name: {{ .name | Quote }}, image: {{ .image | Quote }}, ready: true, restartCount: 0, state: {running: {startedAt: {{ Now | Quote }}}}}
       {{ end }}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: help}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+      - {key: .metadata.deletionTimestamp, operator: DoesNotExist}
+      - {key: .metadata.namespace, operator: In, values: [local-path-storage]}
+      - {key: .status.phase, operator: In, values: [Pending]}
+  next: {statusTemplate: 'phase: Succeeded'}
 ---
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage

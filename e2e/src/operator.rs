@@ -48,6 +48,11 @@ impl Operator {
         self.folder.join("example.yaml")
     }
 
+    /// Returns its process.
+    pub fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
     /// Ends it. It is an error if it has ended before.
     pub async fn end(mut self) -> Result<()> {
         self.program.kill().await.with_context(|| format!("see {}", self.program.log().display()))

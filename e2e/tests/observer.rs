@@ -63,6 +63,7 @@ async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
         overfull_queue(&requests),
         partly_bound(&requests),
         constraints(&requests),
+        volumes(&requests),
         unguarded(&requests),
         forbidden(&requests)
     )?;
@@ -82,6 +83,8 @@ async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
         (10, "ob-10a"),
         (10, "ob-10b"),
         (10, "ob-10c"),
+        (11, "ob-11a"),
+        (11, "ob-11b"),
     ];
     let expected: Vec<(u8, String)> = expected.map(|(check, place)| (check, place.to_owned())).into();
     let seen = wait_until(secs(40), "every violation is found", || async {
@@ -95,7 +98,7 @@ async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
     }
     assert_eq!(summary(&findings), expected);
     let per = |check: u8| findings.iter().filter(|finding| finding.check == check).count();
-    assert_eq!((per(3), per(4), per(7), per(8), per(10)), (1, 2, 3, 1, 3), "only the violations are found");
+    assert_eq!((per(3), per(4), per(7), per(8), per(10), per(11)), (1, 2, 3, 1, 3, 2), "only the violations are found");
     Ok(())
 }
 
@@ -171,6 +174,19 @@ async fn constraints(requests: &Requests) -> Result<()> {
         for name in ["first", "second"] {
             requests.constrained_pod(namespace, name, S, spec.clone(), "ob-big").await?;
         }
+    }
+    Ok(())
+}
+
+/// Check 11: a claim without a volume, and one whose volume no node can mount. Correct: a volume that every node can mount.
+async fn volumes(requests: &Requests) -> Result<()> {
+    let away = json!([{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["none"]}]}]);
+    let away = json!({"required": {"nodeSelectorTerms": away}});
+    for (namespace, affinity) in [("ob-11a", None), ("ob-11b", Some(away)), ("ob-11c", Some(json!(null)))] {
+        requests.group(namespace, "g", GroupOptions::default()).await?;
+        requests.claim(namespace, affinity).await?;
+        let spec = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
+        requests.constrained_pod(namespace, "first", S, spec, "ob-big").await?;
     }
     Ok(())
 }
@@ -284,7 +300,7 @@ async fn a_correct_scheduler_under_churn_causes_no_finding() -> Result<()> {
     }
     // More pods than fit: the nodes are full when the last bindings are judged.
     requests.scale("ob-churn", "d0", 30).await?;
-    wait_until(secs(10), "many bindings are judged", || async {
+    wait_until(secs(60), "many bindings are judged", || async {
         let count = observer.judged_bindings();
         Ok(Seen::when(count >= 50, || format!("{count} bindings")))
     })

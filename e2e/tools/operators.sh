@@ -4,6 +4,7 @@
 #   operators.sh mpi-operator ─▶ FOLDER/mpi-operator    the program
 #                                FOLDER/manifests.yaml  CRDs, rights and configuration, without Deployments: the case starts the program itself
 #                                FOLDER/example.yaml    an example of the project
+#   operators.sh local-path-provisioner                 the same of a provisioner of volumes
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -11,10 +12,14 @@ operator=${1:-}
 case $operator in
   mpi-operator)
     module=github.com/kubeflow/mpi-operator version=v0.6.0 sum=h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys=
-    package=cmd/mpi-operator manifests=deploy/v2beta1/mpi-operator.yaml example=examples/v2beta1/pi/pi.yaml
+    package=cmd/mpi-operator manifests=deploy/v2beta1/mpi-operator.yaml example=examples/v2beta1/pi/pi.yaml minutes=4
+    ;;
+  local-path-provisioner)
+    module=github.com/rancher/local-path-provisioner version=v0.0.30 sum=h1:OkiuofkCSscddl7tma/B9Ox1wu+JEVSrP7IcZI65Ggo=
+    package=. manifests=deploy/local-path-storage.yaml example=examples/pvc/pvc.yaml minutes=2
     ;;
   *)
-    echo "no operator is called '$operator'; there is mpi-operator" >&2
+    echo "no operator is called '$operator'; there are mpi-operator and local-path-provisioner" >&2
     exit 1
     ;;
 esac
@@ -37,7 +42,7 @@ if command -v flock >/dev/null; then
   fi
 fi
 
-printf 'building %s %s (about 4 minutes on two cores, once) into %s\n' "$operator" "$version" "$folder" >&2
+printf 'building %s %s (about %s minutes on two cores, once) into %s\n' "$operator" "$version" "$minutes" "$folder" >&2
 staging=$(mktemp -d "$cache/building-XXXXXX")
 trap 'rm -rf "$staging"' EXIT
 value() { sed -n "s/^\t\"$1\": \"\(.*\)\",\{0,1\}$/\1/p"; }

@@ -60,7 +60,7 @@ unit() {
 
 verb prerequisites || exit 1
 part format verb format || exit 1
-part tools verb tools || exit 1
+part tools verb provisioner || exit 1
 
 failed=0
 export SHIPPED=1 OPTIMIZE=1

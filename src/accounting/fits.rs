@@ -103,13 +103,31 @@ impl Quota {
     ///
     /// The first dimension in which it does not.
     pub fn leaves_room(&self, asked: &Resources, first: &Resources) -> Result<(), Ceiling> {
+        let asked = asked.iter().filter(|(dimension, _)| first.get(dimension).is_positive());
+        self.within_total(asked, first, Bound::Minimums)
+    }
+
+    /// Checks whether so much more fits beside all that is charged and reserved in what all nodes offer together, less what pods outside our queues use.
+    ///
+    /// # Errors
+    ///
+    /// The first dimension in which it does not.
+    pub fn within_nodes(&self, asked: &Resources) -> Result<(), Ceiling> {
+        self.within_total(asked.iter(), self.reserved.subtree(ROOT_QUEUE), Bound::Cluster)
+    }
+
+    fn within_total<'a>(
+        &self,
+        asked: impl Iterator<Item = (&'a ResourceName, Amount)>,
+        reserved: &Resources,
+        bound: Bound,
+    ) -> Result<(), Ceiling> {
         let used = self.charged.subtree(ROOT_QUEUE);
-        for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
-            let (reserved, limit) = (first.get(dimension), self.total.get(dimension));
+        for (dimension, asked) in asked.filter(|(_, asked)| asked.is_positive()) {
+            let (reserved, limit) = (reserved.get(dimension), self.total.get(dimension));
             let taken = used.get(dimension).plus(reserved);
-            if reserved.is_positive() && taken.plus(asked) > limit {
-                let (queue, dimension) = (Arc::from(ROOT_QUEUE), dimension.clone());
-                let (unused_guarantee, bound) = (Amount::ZERO, Bound::Minimums);
+            if taken.plus(asked) > limit {
+                let (queue, dimension, unused_guarantee) = (Arc::from(ROOT_QUEUE), dimension.clone(), Amount::ZERO);
                 return Err(Ceiling { queue, dimension, asked, used: taken, reserved, unused_guarantee, limit, bound });
             }
         }

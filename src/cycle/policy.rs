@@ -11,6 +11,8 @@ pub struct Policy {
     pub placement: Strategy,
     /// Whether pods may be evicted (R).
     pub evictions: bool,
+    /// Whether a PodGroup is admitted only if its request also fits in what the nodes offer, beside what is used and reserved (A9).
+    pub admit_within_nodes: bool,
     /// How long a PodGroup that finds no nodes keeps its reservation (A5); 0 is for ever.
     pub admission_timeout: Duration,
     /// How long a partially bound gang waits for nodes for the rest before it is evicted; 0 is for ever.

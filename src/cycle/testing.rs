@@ -25,6 +25,7 @@ use crate::resources::{Amount, Limits, Resources};
 pub(crate) const POLICY: Policy = Policy {
     placement: Strategy::Spread,
     evictions: true,
+    admit_within_nodes: false,
     admission_timeout: Duration::from_secs(30),
     release: Duration::from_secs(300),
     volume_timeout: Duration::from_secs(600),

@@ -101,7 +101,7 @@ impl Ongoing<'_> {
     fn gang(&mut self, want: &mut Want) -> Option<Turn> {
         let needed = usize::try_from(want.gang.needed).unwrap_or(usize::MAX);
         let together = want.remaining().get(..needed).unwrap_or_else(|| want.remaining());
-        match admit::admit(&mut self.state.cache, &want.key, together) {
+        match admit::admit(&mut self.state.cache, &want.key, together, self.policy.admit_within_nodes) {
             Err(refusal) => Some(self.not_admitted(want, refusal)),
             Ok(admitted) if want.remaining().is_empty() => Some(self.admitted(want, admitted)),
             Ok(admitted) => self.place_gang(want, admitted),

@@ -141,7 +141,7 @@ fn the_smallest_volume_that_serves_is_chosen_on_the_node_and_the_pod_is_bound_wh
     assert_eq!((&write.claim, &write.claim_uid, &write.tie), (&ClaimKey::new("ns", "data"), &Uid::from("uid-data"), &tie));
     assert_eq!(
         message(&state, "g"),
-        "waiting for 1 persistentvolumeclaim(s) to be bound, the first is \"data\"; the places of their pods stay reserved"
+        "waiting for 1 persistentvolumeclaim(s) to be bound, the first is \"data\" (see kubectl describe pvc data); the places of their pods stay reserved"
     );
     assert_eq!(phase_of(&state, "g"), Phase::Inqueue);
     assert!(state.cache().accounting().quota().used("default").get("cpu").is_positive(), "its place is charged");
@@ -224,7 +224,7 @@ fn a_claim_that_is_not_bound_in_time_gives_the_places_of_the_whole_gang_back() {
     assert_eq!(state.next_attempt(), Some(Duration::from_secs(600)));
     assert_eq!(bound(&cycle_at(&mut state, 600)), []);
     assert_eq!(state.cache().accounting().ledger().node("n1").unwrap().used.get("cpu"), crate::resources::Amount::ZERO);
-    let given_back = "the nodes were given back without volumes: persistentvolumeclaim \"c1\" was not bound in time; \
+    let given_back = "the nodes were given back without volumes: persistentvolumeclaim \"c1\" was not bound in time (see kubectl describe pvc c1); \
          persistentvolumeclaim \"c0\" keeps persistentvolume \"v0\" (kubernetes.io/hostname=n1) (1 in a row); it is retried after a back-off";
     assert_eq!(message(&state, "g"), given_back);
     // The retry ties the claim that has no volume, and no other.

@@ -112,7 +112,8 @@ fn a_gang_goes_to_the_zone_of_its_volumes() {
     assert!(bound(&cycle(&mut state)).is_empty());
     assert_eq!(
         message(&state, "h"),
-        "0/3 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 2 Insufficient cpu; cpu: requested 1, most free 0"
+        "0/3 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 2 Insufficient cpu; cpu: requested 1, most free 0; \
+         persistentvolumeclaim \"v4\" keeps persistentvolume \"v4\" (topology.kubernetes.io/zone=b)"
     );
 }
 

@@ -1,10 +1,15 @@
 //! Reads the Events of an object, and picks the newest warnings.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The most Events that are shown.
+/// The most Events that are shown of a PodGroup with its owners, and of its claims.
 const MOST: usize = 3;
+
+/// The field selector of the Events by which provisioners say why they make no volume.
+pub const OF_PROVISIONERS: &str = "involvedObject.kind=PersistentVolumeClaim,reason=ProvisioningFailed";
 
 /// One Event, with the fields that people read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +24,8 @@ pub struct Event {
     pub message: String,
     /// The reporting component.
     pub from: String,
+    /// The claim that it is about; `None` where it is about the PodGroup or an owner.
+    pub claim: Option<String>,
 }
 
 impl Event {
@@ -34,14 +41,25 @@ impl Event {
             reason: text("/reason").to_owned(),
             message: text("/message").to_owned(),
             from: from.unwrap_or_default().to_owned(),
+            claim: None,
         }
     }
 
     /// Returns the Event as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
-        json!({ "at": self.at.map(|at| at.to_string()), "type": self.kind, "reason": self.reason, "message": self.message, "from": self.from })
+        json!({ "at": self.at.map(|at| at.to_string()), "type": self.kind, "reason": self.reason, "message": self.message, "from": self.from, "claim": self.claim })
     }
+}
+
+/// Returns what provisioners say of these claims, from Events of many claims ([`OF_PROVISIONERS`]).
+#[must_use]
+pub fn of_claims(events: &[Value], claims: &BTreeSet<&str>) -> Vec<Event> {
+    let of_claim = |object: &Value| {
+        let claim = object.pointer("/involvedObject/name")?.as_str().filter(|name| claims.contains(name))?;
+        Some(Event { claim: Some(claim.to_owned()), ..Event::of(object) })
+    };
+    newest(events.iter().filter_map(of_claim).collect())
 }
 
 /// Returns the newest warnings, newest first and each message once. Normal Events are no reason to wait.
@@ -87,6 +105,17 @@ mod tests {
         assert_eq!(events.iter().map(|event| event.message.as_str()).collect::<Vec<_>>(), ["b", "a", "c"]);
         assert_eq!(events[0].from, "s");
         assert_eq!(Event::of(&json!([1])).message, "");
+    }
+
+    #[test]
+    fn events_of_claims_name_the_claim_and_leave_other_claims_out() {
+        let event = |claim: &str, at: &str| json!({"lastTimestamp": at, "type": "Warning", "reason": "ProvisioningFailed", "message": format!("no path for {claim}"), "involvedObject": {"name": claim}});
+        let all =
+            [event("a", "2026-01-01T00:00:01Z"), event("b", "2026-01-01T00:00:02Z"), event("other", "2026-01-01T00:00:03Z"), json!({})];
+        let events = of_claims(&all, &["a", "b"].into());
+        let said: Vec<_> = events.iter().map(|event| (event.claim.as_deref(), event.message.as_str())).collect();
+        assert_eq!(said, [(Some("b"), "no path for b"), (Some("a"), "no path for a")]);
+        assert_eq!(events[0].json()["claim"], "b");
     }
 
     #[test]

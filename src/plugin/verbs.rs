@@ -1,5 +1,6 @@
 //! Runs the verbs: reads what each needs, and makes its answer.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -102,7 +103,8 @@ impl Shell {
         let (pods, all_pods, of_pods) = pods;
         let selects = |pod: &PodFacts| pod.terms.reads_namespace_labels();
         let namespaces = if pods.iter().flatten().any(selects) { self.namespaces().await } else { (Some(Vec::new()), Vec::new()) };
-        for more in [queues.1, nodes.1, of_pods, namespaces.1, events.1, of_answers] {
+        let of_claims = self.events_of_claims(&why::claims_without_volume(&found.group, pods.iter().flatten())).await;
+        for more in [queues.1, nodes.1, of_pods, namespaces.1, events.1, of_claims.1, of_answers] {
             gaps.extend(more);
         }
         let facts = why::Facts {
@@ -115,7 +117,7 @@ impl Shell {
             nodes: nodes.0,
             namespaces: namespaces.0,
             queues: queues.0.map(|queues| Queues::new(queues, answers.queues)),
-            events: events.0,
+            events: [of_claims.0, events.0].concat(),
             gaps,
         };
         let report = why::Report::of(facts, clock::now());
@@ -255,6 +257,18 @@ impl Shell {
             }
         }
         (events::newest(all), gaps)
+    }
+
+    /// Returns what provisioners say of these claims. Sends nothing where there is none.
+    async fn events_of_claims(&self, claims: &BTreeSet<&str>) -> (Vec<Event>, Vec<Gap>) {
+        if claims.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let query = format!("&fieldSelector={}", escaped(events::OF_PROVISIONERS));
+        match self.fetch.list(&format!("/api/v1/namespaces/{}/events", self.namespace), &query).await {
+            Ok(events) => (events::of_claims(&events, claims), Vec::new()),
+            Err(error) => (Vec::new(), vec![Gap::new("what the provisioners of its claims say (Events)", told(&error))]),
+        }
     }
 
     /// Returns the scheduler's answer at `/debug/queues` or `/debug/ledger`; where it cannot be asked, the gaps.

@@ -1,9 +1,13 @@
 //! The report about a waiting PodGroup, as text and as JSON.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::accounting::{Bound, Ceiling};
+use crate::api::pod_terms::PodTerms;
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::quantities::RawQuantity;
+use crate::api::volumes::PodClaim;
 use crate::api::{GroupKey, QueueFacts, node::Taint};
 use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::plugin::page;
@@ -158,7 +162,7 @@ fn names(value: &Value, found: &mut std::collections::BTreeSet<String>) {
 fn every_field_of_the_json_is_documented() {
     let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/plugin.md")).unwrap();
     let document = document.split("\n| verb | fields |").nth(1).unwrap();
-    let event = Event { at: None, kind: "Warning".into(), reason: "r".into(), message: "m".into(), from: "f".into() };
+    let event = Event { at: None, kind: "Warning".into(), reason: "r".into(), message: "m".into(), from: "f".into(), claim: None };
     let few = facts(
         says(group("ns", "g", 1, "default"), "Pending", "m"),
         vec![pod("ns", "a", "g", &[("cpu", 9)])],
@@ -176,6 +180,45 @@ fn every_field_of_the_json_is_documented() {
         .filter(|name| !["unknown", "what", "why"].contains(&name.as_str()) && !document.contains(&format!("`{name}`")))
         .collect();
     assert!(untold.is_empty(), "{untold:?}");
+}
+
+#[test]
+fn the_words_of_a_provisioner_are_read_while_the_podgroup_waits_for_volumes() {
+    let waits_for = |code: &str| {
+        let mut group = says(group("ns", "g", 1, "default"), "Inqueue", "m");
+        let condition = |kind: &str| PodGroupCondition {
+            kind: Some(kind.into()),
+            status: Some("True".into()),
+            reason: Some(code.into()),
+            ..PodGroupCondition::default()
+        };
+        group.status.conditions.as_mut().unwrap().push(condition(WAITING));
+        group
+    };
+    let with = |claim: &str, pod: PodFacts| {
+        let claims = vec![PodClaim { name: claim.into(), is_ephemeral: false }];
+        PodFacts { terms: Arc::new(PodTerms { claims, ..PodTerms::default() }), ..pod }
+    };
+    let pods = [
+        with("data", pod("ns", "a", "g", &[])),
+        with("bound", running(pod("ns", "b", "g", &[]), "n1")),
+        with("other", pod("ns", "c", "other", &[])),
+    ];
+    let claims = |code: &str| claims_without_volume(&waits_for(code), pods.iter());
+    assert_eq!(claims("WaitingForVolumes"), ["data"].into());
+    assert_eq!(claims("VolumeBackoff"), ["data"].into());
+    assert_eq!(claims("QueueQuotaExceeded"), [].into());
+    let event = Event {
+        at: Some(now()),
+        kind: "Warning".into(),
+        reason: "ProvisioningFailed".into(),
+        message: "no path".into(),
+        from: "p".into(),
+        claim: Some("data".into()),
+    };
+    let report = Report::of(Facts { events: vec![event], ..facts(waits_for("VolumeBackoff"), pods.to_vec(), vec![], vec![]) }, now());
+    let page = report.page(false).render(false);
+    assert!(page.contains("0s ago  Warning ProvisioningFailed persistentvolumeclaim data (p): no path"), "{page}");
 }
 
 /// Obstacles other than a lack of resources.
@@ -294,7 +337,7 @@ proptest! {
         facts.owner = Some(texts[6].clone());
         facts.others = texts.clone();
         facts.gaps = vec![Gap::new(names[1], names[2])];
-        facts.events = vec![Event { at: Some(now()), kind: texts[0].clone(), reason: texts[1].clone(), message: texts[3].clone(), from: texts[4].clone() }];
+        facts.events = vec![Event { at: Some(now()), kind: texts[0].clone(), reason: texts[1].clone(), message: texts[3].clone(), from: texts[4].clone(), claim: Some(texts[6].clone()) }];
         let report = Report::of(facts, now());
         for text in [report.page(true).render(false), report.page(false).render(false), page::json(&report.json())] {
             prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");

@@ -140,6 +140,11 @@ pub struct SchedulerFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     pub evictions: bool,
 
+    /// What a PodGroup must fit in to be admitted: the quota of its queue (quota), or also what the nodes offer beside what is used and
+    /// reserved (nodes). With nodes, operators that create pods only for an admitted PodGroup give an autoscaler nothing to see
+    #[arg(long, value_enum, default_value_t = AdmitBy::Quota)]
+    pub admit_by: AdmitBy,
+
     /// How long an admitted PodGroup that finds no nodes holds its reservation in its queue. Then its admission is revoked, and it
     /// waits twice as long each time before it is admitted again. 0s: for ever
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration_or_zero, alias = "admission-patience")]
@@ -150,6 +155,11 @@ pub struct SchedulerFlags {
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration_or_zero)]
     pub release_after: Duration,
 
+    /// How long pods that have nodes wait there until all their claims are bound. Then the nodes of the whole gang are given back, and it is tried
+    /// again after a back-off. As bindTimeoutSeconds of kube-scheduler
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    pub volume_timeout: Duration,
+
     /// Whether each pod that is bound gets an Event Scheduled, as from kube-scheduler. It costs one more write for each pod
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub scheduled_events: bool,
@@ -157,6 +167,16 @@ pub struct SchedulerFlags {
     /// How many binding requests are in progress at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub bind_concurrency: u16,
+}
+
+/// What a PodGroup must fit in to be admitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum AdmitBy {
+    /// The quota of its queue and of all queues above it.
+    #[default]
+    Quota,
+    /// The quota, and what all nodes offer beside what is used and reserved.
+    Nodes,
 }
 
 /// The format of the log.

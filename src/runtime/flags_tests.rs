@@ -31,6 +31,7 @@ fn without_flags_the_defaults_are_the_documented_ones() {
     assert_eq!(flags.http_address.to_string(), "0.0.0.0:8081");
     assert_eq!(flags.placement, Placement::Auto);
     assert_eq!(flags.queue_status, QueueStatusBy::Own);
+    assert_eq!(flags.volume_timeout, Duration::from_secs(600));
 }
 
 #[test]
@@ -90,6 +91,9 @@ fn a_bad_value_is_named_in_the_error() {
         ("--bind-concurrency", "257"),
         ("--placement", "random"),
         ("--queue-status", "guess"),
+        ("--volume-timeout", "0s"),
+        ("--volume-timeout", "600"),
+        ("--volume-timeout", "25h"),
     ] {
         let error = scheduler(&[&format!("{flag}={value}")]).unwrap_err();
         let named = error.contains(&format!("'{value}'")) || value.is_empty();

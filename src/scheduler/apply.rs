@@ -118,11 +118,16 @@ impl State {
             &queue.faults,
         );
         self.status_writer.queue_seen(&queue.name);
+        // A standby shows no queues.
+        if self.decides() {
+            self.metrics.waiting_times.queue_known(&Arc::from(queue.name.as_str()));
+        }
         self.scheduling.apply_queue(queue);
     }
 
     fn delete_queue(&mut self, name: &Arc<str>) {
         self.status_writer.queue_gone(name);
+        self.metrics.waiting_times.queue_deleted(name);
         self.scheduling.delete_queue(name);
     }
 

@@ -10,6 +10,7 @@ use crate::runtime::metrics::registered;
 use super::event::EvictionProgress;
 use super::queue_metrics::QueueMetrics;
 use super::queue_snapshot::QueueSnapshot;
+use super::waiting_time::WaitingTimes;
 
 /// The metrics of the scheduler. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -18,8 +19,11 @@ pub struct Metrics {
     binds: IntCounterVec,
     bind_seconds: Histogram,
     evictions: IntCounterVec,
+    preemption_seconds: Histogram,
     refusals: IntCounterVec,
     queues: QueueMetrics,
+    /// The times that pods waited until they were bound.
+    pub waiting_times: WaitingTimes,
     responsive: IntGauge,
     /// The pods of our schedulers that wait.
     pub pending_pods: IntGauge,
@@ -72,10 +76,16 @@ impl Metrics {
                 "From the decision to the API server's answer to the binding, for pods that were bound.",
                 &[0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0],
             )?,
+            preemption_seconds: histogram(
+                "scheduler_preemption_seconds",
+                "From the decision to evict for a PodGroup until its members have nodes; preemptions that were given up do not count.",
+                &[0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0],
+            )?,
             binds,
             evictions,
             refusals,
             queues: registered(registry, QueueMetrics::new()?)?,
+            waiting_times: WaitingTimes::new(registry)?,
             responsive: gauge(
                 "scheduler_responsive",
                 "1 if the scheduler's loop answered this scrape in time; 0 if not, and then the metrics of queues are absent.",
@@ -118,9 +128,20 @@ impl Metrics {
         self.evictions.with_label_values(&["gone"]).inc_by(u64::from(progress.gone));
     }
 
+    /// Records a preemption after which the PodGroup has its nodes.
+    pub fn preempted(&self, took: Duration) {
+        self.preemption_seconds.observe(took.as_secs_f64());
+    }
+
     /// Records a refused eviction.
     pub fn not_evicted(&self, reason: &'static str) {
         self.evictions.with_label_values(&[reason]).inc();
+    }
+
+    /// Returns the number of preemptions and the sum of their times.
+    #[cfg(test)]
+    pub(super) fn preemptions(&self) -> (u64, f64) {
+        (self.preemption_seconds.get_sample_count(), self.preemption_seconds.get_sample_sum())
     }
 
     /// Returns the number of evictions with this outcome.

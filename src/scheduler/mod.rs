@@ -49,6 +49,7 @@ mod takeover_state_tests;
 mod testing;
 mod view;
 mod volume_patch;
+mod waiting_time;
 pub mod write_queue;
 mod write_throttle;
 mod written_status;
@@ -65,7 +66,7 @@ use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::runtime::clock;
 use crate::runtime::exposition::Refresh;
-use crate::runtime::flags::{Placement, SchedulerFlags};
+use crate::runtime::flags::{AdmitBy, Placement, SchedulerFlags};
 use crate::runtime::http::DebugRoute;
 use crate::runtime::leader::{Leadership, ReleaseRule};
 use crate::runtime::program::Stage;
@@ -89,9 +90,6 @@ const BATCH: Duration = Duration::from_millis(5);
 
 /// The longest time for one batch of events.
 const LONGEST_BATCH: Duration = Duration::from_millis(50);
-
-/// How long placed pods wait for volumes: as `bindTimeoutSeconds` of kube-scheduler by default.
-const VOLUME_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How long the end of a leader waits for the outcomes of its bindings and evictions. The chart gives a pod of the scheduler more time than that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -139,9 +137,10 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let policy = Policy {
         placement,
         evictions: flags.evictions,
+        admit_within_nodes: flags.admit_by == AdmitBy::Nodes,
         admission_timeout: flags.admission_timeout,
         release: flags.release_after,
-        volume_timeout: VOLUME_TIMEOUT,
+        volume_timeout: flags.volume_timeout,
     };
     let state = State::new(flags.common.scheduler_names, policy, metrics).with_queue_status(flags.queue_status);
     let dispatcher =

@@ -20,7 +20,7 @@ use crate::runtime::metrics::text;
 use crate::scheduler::command::Command;
 use crate::scheduler::event::{Change, Event, Question};
 use crate::scheduler::metrics::Metrics;
-use crate::scheduler::testing::{at, leading};
+use crate::scheduler::testing::{at, leading, reset};
 
 /// Returns a leading state with one node of 10 cpu and 100 GiB. `queues` are in addition to `root` and `default`.
 pub(super) fn state(registry: &Registry, queues: Vec<QueueFacts>, groups: Vec<GroupFacts>, pods: Vec<PodFacts>) -> State {
@@ -353,8 +353,13 @@ fn a_deleted_queue_has_no_series_and_a_standby_replica_shows_none() {
     assert!(!text.contains("queue=\"q\"") && text.contains("queue=\"root\""), "{text}");
     state.metrics.show(None);
     let text = crate::runtime::metrics::text(&registry).unwrap();
-    assert!(!text.contains("queue=\"root\"") && text.contains("scheduler_responsive 0"), "{text}");
-    let stands_by = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&Registry::new()).unwrap());
+    assert!(!text.contains("scheduler_queue_state{") && text.contains("scheduler_responsive 0"), "{text}");
+    let registry = Registry::new();
+    let mut stands_by = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&registry).unwrap());
+    stands_by.apply(Event::Queues(reset(vec![queue("q", None, &[("cpu", 1)])])), at(0));
+    stands_by.metrics.show(Some(QueueSnapshot::of(&stands_by)));
+    let text = crate::runtime::metrics::text(&registry).unwrap();
+    assert!(!text.contains("queue=\"q\""), "{text}");
     assert_eq!(QueueSnapshot::of(&stands_by), QueueSnapshot::default());
 }
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::AuditReport;
-use crate::api::Uid;
+use crate::api::{GroupKey, Uid};
 use crate::backoff::Backoff;
+use crate::cycle::plan::{EvictionCause, Plan};
 use crate::cycle::policy::Policy;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::{self, cache::phase::phase};
@@ -51,6 +52,8 @@ pub struct State {
     pub(super) view: View,
     /// The time of the decision of each bind under way.
     binding: BTreeMap<Uid, Duration>,
+    /// The PodGroups for which pods are preempted, each with the time of the first decision.
+    preempting: BTreeMap<GroupKey, Duration>,
     overcommit: Overcommit,
     audited: Option<Duration>,
     pub(super) metrics: Metrics,
@@ -67,6 +70,7 @@ impl State {
             takeover: Takeover::standby(),
             view: View::default(),
             binding: BTreeMap::new(),
+            preempting: BTreeMap::new(),
             overcommit: Overcommit::default(),
             audited: None,
             metrics,
@@ -146,6 +150,7 @@ impl State {
     fn start_deciding(&mut self, now: Now) {
         tracing::info!(waiting = self.scheduling.cache().waiting_pods(), "the takeover is complete; deciding");
         self.scheduling.read_nominations();
+        self.scheduling.cache().queues().keys().for_each(|queue| self.metrics.waiting_times.queue_known(queue));
         self.make_missing_queues(now);
     }
 
@@ -164,6 +169,7 @@ impl State {
             Report::Bound(uid) => {
                 let began = self.binding.remove(&uid);
                 self.metrics.bound(began.map(|began| now.since_start.saturating_sub(began)));
+                self.record_wait(&uid, now);
                 self.scheduling.confirm(&uid);
             }
             Report::NotBound(uid, reason) => {
@@ -204,6 +210,14 @@ impl State {
             }
         }
         self.start_deciding_when_ready(decided, now);
+    }
+
+    /// Records how long a pod waited that was just bound. The clock of this machine can be behind that of the API server.
+    fn record_wait(&self, uid: &Uid, now: Now) {
+        let cache = self.scheduling.cache();
+        let Some((facts, bound)) = cache.pods().get(uid).and_then(|pod| Some((&pod.facts, pod.assumed.as_ref()?))) else { return };
+        let waited = Duration::try_from(now.wall.duration_since(facts.created)).unwrap_or_default();
+        self.metrics.waiting_times.bound(Some(&bound.queue).filter(|queue| cache.queues().contains_key(*queue)), waited);
     }
 
     /// Takes in the outcome of a fence. A pod that turned out to be bound is waited for until the watch shows it.
@@ -270,6 +284,7 @@ impl State {
             for group in &plan.nominated_again {
                 tracing::info!(%group, "the nomination of an earlier leader is made again: its members name nodes that others are leaving");
             }
+            self.time_preemptions(&plan, now.since_start);
             for bind in plan.binds {
                 self.binding.insert(bind.uid.clone(), now.since_start);
                 commands.push(Command::Bind(bind));
@@ -288,6 +303,16 @@ impl State {
         self.status_writer.due(&self.scheduling, now, &mut commands);
         self.audit_sometimes(now.since_start);
         commands
+    }
+
+    /// Records how long it took to preempt for the PodGroups that have nodes now.
+    fn time_preemptions(&mut self, plan: &Plan, now: Duration) {
+        let preempts = plan.evictions.iter().filter(|eviction| eviction.cause != EvictionCause::Release);
+        preempts.for_each(|eviction| _ = self.preempting.entry(eviction.group.clone()).or_insert(now));
+        for began in plan.binds.iter().filter_map(|bind| self.preempting.remove(&bind.group)) {
+            self.metrics.preempted(now.saturating_sub(began));
+        }
+        self.preempting.retain(|key, _| self.scheduling.nominated(key).is_some());
     }
 
     /// Returns when [`tick`](Self::tick) must be called again without an event; `None` if no timer is set.

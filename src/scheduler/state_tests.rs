@@ -1,11 +1,13 @@
 //! The decisions of the state, and its nominations, without a cluster, a task or a clock.
 
 use super::*;
-use crate::api::{GroupKey, NodeFacts};
-use crate::cycle::testing::{group, node, pod, running};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::{GroupKey, NodeFacts, PodFacts, QueueFacts};
+use crate::cycle::testing::{group, limits, node, pod, queue, running};
 use crate::scheduler::command::NominatedNode;
 use crate::scheduler::event::Change;
-use crate::scheduler::testing::{at, binds, group_status, nothing_else, ready, reset, state, up_to_date, written};
+use crate::scheduler::testing::{at, binds, group_status, leading, nothing_else, ready, reset, state, up_to_date, written};
 
 #[test]
 fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
@@ -312,4 +314,50 @@ fn a_binding_is_sent_again_by_a_leader_with_a_recent_view_while_its_decision_hol
     assert!(holds(&mut state, 300));
     assert!(!holds(&mut state, 90_000), "the view is old");
     assert!(!holds(&mut crate::scheduler::testing::state(), 100), "it does not lead");
+}
+
+#[test]
+fn the_wait_of_a_bound_pod_counts_for_its_queue_until_the_queue_is_deleted() {
+    let created = Timestamp::UNIX_EPOCH;
+    let pods = ["a", "b"].map(|name| PodFacts { created, ..pod("ns", name, name, &[("cpu", 1)]) });
+    let groups = ["a", "b"].map(|name| group("ns", name, 1, "team"));
+    let mut state =
+        leading(state(), vec![node("n", &[("cpu", 4)])], pods.to_vec(), groups.to_vec(), vec![queue("team", Some("root"), &[])]);
+    let _binds = state.tick(at(0));
+    let now = Now { wall: created + Duration::from_secs(7), ..at(100) };
+    state.learn(Report::Bound("ns/a".into()), now);
+    // A clock that is behind that of the API server.
+    state.learn(Report::Bound("ns/b".into()), Now { wall: created - Duration::from_secs(7), ..at(200) });
+    assert_eq!(state.metrics.waiting_times.recorded("team"), (2, 7.0));
+    state.apply(Event::Queues(Change::Delete(Arc::from("team"))), at(300));
+    assert_eq!(state.metrics.waiting_times.recorded("team"), (0, 0.0));
+}
+
+#[test]
+fn a_preemption_is_timed_until_the_members_have_nodes_and_one_that_is_given_up_is_not() {
+    let team = |name: &str| QueueFacts { deserved: limits(&[("cpu", 2)]), ..queue(name, Some("root"), &[]) };
+    let in_a = |name: &str| PodFacts { charged_queue: Some("a".into()), ..running(pod("ns", name, "v", &[("cpu", 2)]), "n") };
+    let pods = vec![in_a("v1"), in_a("v2"), pod("ns", "p", "g", &[("cpu", 2)])];
+    let groups = vec![group("ns", "v", 1, "a"), group("ns", "g", 1, "b")];
+    let preempting = || {
+        let mut state = leading(state(), vec![node("n", &[("cpu", 4)])], pods.clone(), groups.clone(), vec![team("a"), team("b")]);
+        let victims = state.tick(at(1000)).into_iter().find_map(|command| match command {
+            Command::Evict { eviction, .. } => eviction.victims.first().map(|victim| victim.uid.clone()),
+            _ => None,
+        });
+        (state, victims.unwrap())
+    };
+    let (mut state, victim) = preempting();
+    let _cycle = state.tick(at(2000));
+    assert_eq!(state.metrics.preemptions(), (0, 0.0));
+    state.apply(Event::Pods(Change::Delete(victim)), at(8000));
+    assert_eq!(binds(&state.tick(at(8500))), 1);
+    assert_eq!(state.metrics.preemptions(), (1, 7.5));
+    let (mut state, victim) = preempting();
+    state.apply(Event::Groups(Change::Delete(GroupKey::new("ns", "g"))), at(2000));
+    let _cycle = state.tick(at(2000));
+    state.apply(Event::Groups(Change::Apply(group("ns", "g", 1, "b"))), at(3000));
+    state.apply(Event::Pods(Change::Delete(victim)), at(8000));
+    assert_eq!(binds(&state.tick(at(8500))), 1);
+    assert_eq!(state.metrics.preemptions(), (0, 0.0));
 }

@@ -118,7 +118,7 @@ fn a_status_of_another_writer_is_corrected_but_completed_stays() {
     let _first = state.tick(at(0));
     let phases: Vec<_> =
         state.tick(at(500)).iter().filter_map(|command| group_status(std::slice::from_ref(command))?.phase.clone()).collect();
-    // The phase Completed is final.
+    // The phase Completed stays, because no new member came.
     assert_eq!(phases, ["Completed", "Inqueue"]);
 }
 

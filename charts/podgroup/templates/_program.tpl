@@ -16,8 +16,8 @@ root, component ("controller" or "scheduler"), port, values (of that program), a
 {{- /* Typed twice, a flag ends the program; and rights, policies and probes go by the value. */ -}}
 {{- $values := dict "scheduler-name" "schedulerNames" "leader-elect" "leaderElection.enabled" "leader-elect-namespace" "the namespace of the release" "http-address" "http.bindAddress"
   "secure-serving" "http.secure.enabled" "tls-cert-file" "http.secure.certSecret" "tls-private-key-file" "http.secure.certSecret" "log-format" "logFormat"
-  "placement" "scheduler.placement" "queue-status" "scheduler.queueStatus" "evictions" "scheduler.evictions" "admission-timeout" "scheduler.admissionTimeout"
-  "admission-patience" "scheduler.admissionTimeout" "release-after" "scheduler.releaseAfter" "scheduled-events" "scheduler.scheduledEvents" "annotate-pods" "controller.annotatePods" -}}
+  "placement" "scheduler.placement" "queue-status" "scheduler.queueStatus" "evictions" "scheduler.evictions" "admit-by" "scheduler.admitBy" "admission-timeout" "scheduler.admissionTimeout"
+  "admission-patience" "scheduler.admissionTimeout" "release-after" "scheduler.releaseAfter" "volume-timeout" "scheduler.volumeTimeout" "scheduled-events" "scheduler.scheduledEvents" "annotate-pods" "controller.annotatePods" -}}
 {{- $component := .component -}}
 {{- range .values.extraArgs -}}
 {{- with index $values (. | trimPrefix "--" | splitList "=" | first) -}}

@@ -45,6 +45,7 @@ mod plugin;
 mod plugin_secure;
 mod plugin_shown;
 mod preempted;
+mod provisioned;
 pub(crate) mod queues;
 mod reclaim;
 mod recreated;

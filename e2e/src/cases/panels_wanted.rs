@@ -100,6 +100,8 @@ pub(super) fn rows() -> Vec<Row> {
         row("Binds per second", vec![Counted(vec![("outcome=bound", 19.0)])]),
         // Two evictions, and one more if a response was lost. A refused eviction has another outcome.
         row("Evictions per second", vec![Times(vec!["outcome=evicted"], 1.6, 3.6)]),
+        // Two preemptions that end, by one of which `owed` gets its nodes.
+        row("Preemption time", vec![Within(vec![""], 0.0, 300.0), Within(vec![""], 0.0, 300.0)]),
         // Each reason at least once; the number of cycles depends on the machine.
         row(
             "Refusals per second",
@@ -127,6 +129,8 @@ pub(super) fn rows() -> Vec<Row> {
         row("Allocated by queue", vec![Exactly(vec![("queue=a", 8.0), ("queue=b", 6.0), ("queue=ml", 2.0)])]),
         of("Waiting time of the oldest pod", "b", "", vec![Within(vec!["queue=b"], 0.0, 200.0)]),
         of("Waiting time of the oldest pod", "team", "", vec![Within(vec!["queue=team"], 0.0, 200.0)]),
+        // Of `borrows` 10.
+        of("Waiting time until a pod was bound", "a", "", vec![Within(vec![""], 0.0, 300.0), Within(vec![""], 0.0, 300.0)]),
         // Each in its own queue and in all ancestors; `root` has them all.
         row(
             "Waiting PodGroups by queue",

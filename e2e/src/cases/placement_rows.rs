@@ -1,7 +1,7 @@
 //! Which cases show where pods go, and with which volumes? Rows P and V of the scenario table.
 
 use super::killed_at_requests::Requests;
-use super::{bad, claims_change, killed_with_claims, nominated_by_others, placing, tied_claims, unbound_claims, volumes};
+use super::{bad, claims_change, killed_with_claims, nominated_by_others, placing, provisioned, tied_claims, unbound_claims, volumes};
 use crate::case::{CASE_TIME, Case, UnderFaults};
 use crate::faults::Faults;
 use crate::wait::secs;
@@ -14,6 +14,8 @@ const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_00
 /// Returns these rows in the order of the scenario table.
 pub(super) fn rows() -> Vec<Case> {
     let usual = Setup::default;
+    // The simulated kubelets end the helper pods of the provisioner.
+    let with_helpers = || Setup { jobs_run_on: true, ..Setup::default() };
     let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
     let quick_aimed = || Setup { disable_qps_limits: true, ..aimed() };
@@ -61,6 +63,11 @@ pub(super) fn rows() -> Vec<Case> {
         case!("V22", "a zone goes while volumes are made there for a gang", usual(), claims_change::zone_goes).under_faults_in_soak(),
         case!("V23", "every write that ties a claim of a gang fails in another way", aimed(), tied_claims::each_fails_differently),
         case!("V24", "claims and volumes that are other than decided", usual(), claims_change::other_than_decided).under_faults_in_soak(),
+        case!("V9", "StatefulSets with claims, scaled down and up again", with_helpers(), provisioned::stateful_sets),
+        case!("V10", "a gang of four with claims in one zone", with_helpers(), provisioned::gang_in_one_zone),
+        case!("V11", "a gang with one claim that cannot be provisioned", with_helpers(), provisioned::one_claim_fails),
+        case!("V12", "a gang with generic ephemeral volumes", with_helpers(), provisioned::ephemeral_volumes),
+        case!("V13", "a provisioner that answers after the deadline", with_helpers(), provisioned::answers_after_the_deadline),
         case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
         case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
             .within(secs(900))

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Secret};
-use kube::api::{DeleteParams, ListParams, PostParams};
+use k8s_openapi::api::core::v1::{Event, Pod, Secret};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use crate::world::World;
 use crate::{audit, chart, programs, say};
 
 /// Every flag that the templates can render. The case fails if no set of values uses one of them, and if the templates render a flag that is not listed.
-const FLAGS: [&str; 15] = [
+const FLAGS: [&str; 17] = [
     "--scheduler-name",
     "--leader-elect",
     "--leader-elect-namespace",
@@ -37,8 +37,10 @@ const FLAGS: [&str; 15] = [
     "--placement",
     "--queue-status",
     "--evictions",
+    "--admit-by",
     "--admission-timeout",
     "--release-after",
+    "--volume-timeout",
     "--scheduled-events",
 ];
 
@@ -104,6 +106,7 @@ async fn with_defaults(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> 
     wait_running(&client, "spread", 2, 10).await?;
     let nodes = nodes_of(&client, "spread").await?;
     ensure!(nodes == ["n1", "n2"], "a gang of two is on {nodes:?}");
+    helm_test(cluster).await?;
     end(programs).await?;
     // The Leases are released, so that the next programs need not wait.
     for name in [chart::CONTROLLER, chart::SCHEDULER] {
@@ -112,6 +115,25 @@ async fn with_defaults(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> 
         leases(&client).delete(name, &DeleteParams::default()).await?;
     }
     delete(&client, "spread").await
+}
+
+/// `helm test` succeeds once its pod has run to its end. No kubelet is here, so the case ends it.
+async fn helm_test(cluster: &Cluster) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), chart::NAMESPACE);
+    let runs_to_its_end = async {
+        wait_until(secs(20), "the pod of helm test runs", || async {
+            let phase = pods.get_opt("podgroup-test").await?.and_then(|pod| pod.status?.phase);
+            Ok(Seen::when(phase.as_deref() == Some("Running"), || format!("{phase:?}")))
+        })
+        .await?;
+        let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+        pods.patch_status("podgroup-test", &PatchParams::default(), &ended).await?;
+        Ok(())
+    };
+    let helm = cluster.run("helm", &["test", "podgroup", "--namespace", chart::NAMESPACE, "--timeout", "60s"]);
+    let (said, ()) = tokio::try_join!(helm, runs_to_its_end)?;
+    ensure!(said.contains("Succeeded"), "helm test says {said}");
+    Ok(())
 }
 
 /// Extra arguments for both programs, besides the values.
@@ -130,8 +152,10 @@ fn all_values_changed() -> Result<Vec<String>> {
         "scheduler.placement=pack",
         "scheduler.queueStatus=obey",
         "scheduler.evictions=false",
+        "scheduler.admitBy=nodes",
         "scheduler.admissionTimeout=1m",
         "scheduler.releaseAfter=1m30s",
+        "scheduler.volumeTimeout=1m30s",
         "scheduler.scheduledEvents=true",
     ]
     .map(str::to_owned)

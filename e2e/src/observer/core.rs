@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 
 use super::audit::Audit;
+use super::bound_claims::BoundClaims;
 use super::clock::Clock;
 use super::constraints::{Constraints, JudgedConstraints};
 use super::facts::{Change, Kind, Names, read};
@@ -23,6 +24,7 @@ pub(super) struct Core {
     names: Names,
     history: History,
     constraints: Constraints,
+    bound_claims: BoundClaims,
     known: BTreeMap<Kind, Known>,
     /// The watches that see nothing at present: since when (milliseconds), and the reason.
     blind: BTreeMap<Kind, (i64, String)>,
@@ -44,6 +46,7 @@ impl Core {
             names,
             history,
             constraints,
+            bound_claims: BoundClaims::default(),
             known: BTreeMap::new(),
             blind: BTreeMap::new(),
             begun: false,
@@ -134,9 +137,11 @@ impl Core {
     }
 
     fn change(&mut self, kind: Kind, version: u64, object: &DynamicObject, gone: bool, exact: bool) {
-        let change = read(&self.names, kind, object, gone, exact);
         let now = self.clock.program_time();
-        self.history.add(version, now, change);
+        if let Some(change) = read(&self.names, kind, object, gone, exact) {
+            self.history.add(version, now, change);
+        }
+        self.bound_claims.add(now, kind, object, gone);
         if exact || !self.begun {
             self.constraints.add((version, now), kind, object, gone);
         }
@@ -224,11 +229,9 @@ impl Core {
     }
 
     pub(super) fn findings(&self) -> Vec<Finding> {
-        let judged = self.history.findings().iter().map(|finding| Finding { at: self.clock.wall_at(finding.at), ..finding.clone() });
-        let constraints =
-            self.constraints.findings().iter().map(|finding| Finding { at: self.clock.wall_at(finding.at), ..finding.clone() });
-        let mut all: Vec<Finding> =
-            judged.chain(constraints).chain(self.audit.findings().iter().chain(&self.tail_finding).cloned()).collect();
+        let judged = self.history.findings().iter().chain(self.constraints.findings()).chain(self.bound_claims.findings());
+        let judged = judged.map(|finding| Finding { at: self.clock.wall_at(finding.at), ..finding.clone() });
+        let mut all: Vec<Finding> = judged.chain(self.audit.findings().iter().chain(&self.tail_finding).cloned()).collect();
         all.sort_by_key(|finding| finding.at);
         all
     }

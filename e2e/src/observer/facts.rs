@@ -157,23 +157,27 @@ pub enum Kind {
     Job,
     ReplicationController,
     ConfigMap,
+    Claim,
+    Volume,
+    CsiNode,
 }
 
 impl Kind {
     /// Returns whether objects of this kind may own pods and PodGroups. The observer follows their existence for that.
     #[cfg(test)]
     const fn owns_pods(self) -> bool {
-        !matches!(self, Self::Node | Self::Namespace | Self::Group | Self::Queue)
+        !matches!(self, Self::Node | Self::Namespace | Self::Group | Self::Queue | Self::Claim | Self::Volume | Self::CsiNode)
     }
 }
 
-/// Reads one object. `gone` means that it was deleted; `exact` is described at [`Change::Pod`].
-pub fn read(names: &Names, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) -> Change {
+/// Reads one object. `gone` means that it was deleted; `exact` is described at [`Change::Pod`]. Returns none for the kinds that the history does not follow:
+/// checks 10 and 11 read them as they are.
+pub fn read(names: &Names, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) -> Option<Change> {
     let meta = &object.metadata;
     let name = meta.name.clone().unwrap_or_default();
     let uid = meta.uid.clone().unwrap_or_default();
     let key = (meta.namespace.clone().unwrap_or_default(), name.clone());
-    match kind {
+    Some(match kind {
         Kind::Pod => Change::Pod { uid, now: (!gone).then(|| Box::new(pod(names, object, key))), exact },
         Kind::Group => Change::Group { key, now: (!gone).then(|| Box::new(group(names, object))) },
         Kind::Queue => {
@@ -185,7 +189,8 @@ pub fn read(names: &Names, kind: Kind, object: &DynamicObject, gone: bool, exact
         Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::ReplicationController | Kind::ConfigMap => {
             Change::Owner { uid, alive: !gone }
         }
-    }
+        Kind::Claim | Kind::Volume | Kind::CsiNode => return None,
+    })
 }
 
 fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
@@ -287,7 +292,7 @@ mod tests {
         let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n", "uid": "self", "annotations": annotations,
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": OWNER, "controller": true}]}, "spec": {"schedulerName": "s"}});
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        let Change::Pod { now: Some(pod), .. } = read(&names(), Kind::Pod, &object, false, true) else {
+        let Some(Change::Pod { now: Some(pod), .. }) = read(&names(), Kind::Pod, &object, false, true) else {
             panic!("a pod must be read as a pod")
         };
         *pod

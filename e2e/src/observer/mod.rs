@@ -1,10 +1,11 @@
-//! The observer: it applies ten checks to every case, from the API and the audit log alone.
+//! The observer: it applies eleven checks to every case, from the API and the audit log alone.
 //!
 //! It shares no code with the programs. It knows only their names, from [`ObserverConfig`].
 //!
 //! ```text
 //!   watches ──► facts ──► history (one order for all kinds) ──► judge ──► findings
-//!      └────► constraints ──► kube-scheduler's filters ───────────────┤
+//!      ├────► constraints ──► kube-scheduler's filters ───────────────┤
+//!      ├────► bound claims ───────────────────────────────────────────┤
 //!   audit log ─────────────────────────────────────────────► audit ──┘
 //! ```
 //!
@@ -19,6 +20,7 @@
 pub mod amounts;
 pub mod audit;
 pub mod bindings;
+mod bound_claims;
 mod clock;
 mod constraints;
 mod core;

@@ -45,7 +45,7 @@ pub struct ObserverConfig {
     pub scheduler_user: String,
     /// The grace of each check.
     pub graces: Graces,
-    /// The program that asks kube-scheduler's filters about each binding; without it there is no check 10.
+    /// The program that asks kube-scheduler's filters about each binding; without it there is no check 10, nor the first half of 11.
     pub oracle: Option<PathBuf>,
     /// Returns for how long the machine has stalled so far. A grace is longer by the time that it stalls meanwhile.
     pub stalled: fn() -> Duration,
@@ -168,7 +168,7 @@ impl Observer {
         self.shared.with(|core| core.judged_evictions())
     }
 
-    /// Returns how many bindings were judged by the constraints of pods (check 10), about three seconds behind the present.
+    /// Returns how many bindings were judged by the constraints of pods and their volumes (checks 10 and 11), about three seconds behind the present.
     pub fn judged_constraints(&self) -> JudgedConstraints {
         self.shared.with(|core| core.judged_constraints())
     }

@@ -18,7 +18,7 @@ use super::observing::Shared;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The kinds to watch: kind, API group, version, kind name, plural.
-pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 11] = [
+pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 14] = [
     (Kind::Node, "", "v1", "Node", "nodes"),
     (Kind::Pod, "", "v1", "Pod", "pods"),
     (Kind::Namespace, "", "v1", "Namespace", "namespaces"),
@@ -30,6 +30,9 @@ pub(super) const KINDS: [(Kind, &str, &str, &str, &str); 11] = [
     (Kind::Job, "batch", "v1", "Job", "jobs"),
     (Kind::ReplicationController, "", "v1", "ReplicationController", "replicationcontrollers"),
     (Kind::ConfigMap, "", "v1", "ConfigMap", "configmaps"),
+    (Kind::Claim, "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    (Kind::Volume, "", "v1", "PersistentVolume", "persistentvolumes"),
+    (Kind::CsiNode, "storage.k8s.io", "v1", "CSINode", "csinodes"),
 ];
 
 /// Returns an API client for one kind in all namespaces.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use e2e::wait::{Seen, secs, wait_until};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -166,6 +166,24 @@ impl Requests {
     pub(crate) async fn constrained_pod(&self, namespace: &str, name: &str, scheduler: &str, more: Value, node: &str) -> Result<()> {
         self.make_pod(namespace, name, scheduler, "g", "1m", more).await?;
         self.bind(namespace, name, node).await
+    }
+
+    /// Creates claim `data`. With `affinity` also its volume, with that node affinity; then waits until they are bound.
+    pub(crate) async fn claim(&self, namespace: &str, affinity: Option<Value>) -> Result<()> {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}, "volumeName": namespace});
+        let claim = serde_json::from_value(json!({"metadata": {"name": "data"}, "spec": spec}))?;
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.admin.clone(), namespace);
+        claims.create(&PostParams::default(), &claim).await?;
+        let Some(affinity) = affinity else { return Ok(()) };
+        let source = json!({"server": "nfs.example.com", "path": "/"});
+        let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "nfs": source, "nodeAffinity": affinity});
+        let volume = serde_json::from_value(json!({"metadata": {"name": namespace}, "spec": spec}))?;
+        Api::<PersistentVolume>::all(self.admin.clone()).create(&PostParams::default(), &volume).await?;
+        wait_until(secs(30), "the claim is bound", || async {
+            let phase = claims.get("data").await?.status.and_then(|status| status.phase);
+            Ok(Seen::when(phase.as_deref() == Some("Bound"), || format!("{phase:?}")))
+        })
+        .await
     }
 
     async fn bind(&self, namespace: &str, name: &str, node: &str) -> Result<()> {

@@ -4,6 +4,8 @@
 //! is that of the members that are needed now. The quota alone decides (F6), without the reservation of the PodGroup itself. Where it
 //! refuses for amounts alone, the PodGroup may be able to reclaim them (A3). An admitted PodGroup without nodes reserves its request
 //! ([`reserve`](super::reservation::reserve)).
+//!
+//! Where the installer asks for it ([`Policy::admit_within_nodes`](crate::cycle::policy::Policy)), the request must fit in what the nodes offer as well (A9).
 
 use std::sync::Arc;
 
@@ -46,8 +48,8 @@ pub(in crate::cycle) fn unusable(cache: &Cache, facts: &GroupFacts) -> Option<Re
 ///
 /// # Errors
 ///
-/// The queue that is broken or closed, or the nearest ceiling that is exceeded, with its first resource.
-pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid]) -> Result<Admitted, Refusal> {
+/// The queue that is broken or closed, or the nearest ceiling that is exceeded, with its first resource; with `within_nodes` also what the nodes lack.
+pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid], within_nodes: bool) -> Result<Admitted, Refusal> {
     let Some((facts, asked, mut minimum)) = request_of(cache, key, needed) else { return Ok(Admitted::default()) };
     let Some(group) = cache.groups.get(key) else { return Ok(Admitted::default()) };
     let reserved = cache.reserved(group);
@@ -63,8 +65,10 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid])
     let mut trial = cache.accounting.trial();
     own.iter().for_each(|reservation| trial.release_reservation(reservation));
     let fits = trial.accounting().fits_queue(&facts.queue, &asked);
+    let there = if within_nodes { trial.accounting().quota().within_nodes(&asked) } else { Ok(()) };
     drop(trial);
     match fits {
+        Ok(()) if let Err(ceiling) = there => Err(Refusal::Ceiling(ceiling)),
         Ok(()) => Ok(Admitted { minimum, within_entitlement: false }),
         Err(QueueRefusal::Ceiling(_)) if can_reclaim(cache, own.as_deref(), &facts.queue, &asked) => {
             Ok(Admitted { minimum, within_entitlement: true })

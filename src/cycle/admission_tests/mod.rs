@@ -1,9 +1,10 @@
-//! Which PodGroups are admitted, what do they reserve, and for how long, as small scenarios (A2 to A7).
+//! Which PodGroups are admitted, what do they reserve, and for how long, as small scenarios (A2 to A9).
 
 mod fifo;
 mod minimum_first;
 mod reservations;
 mod timeouts;
+mod within_nodes;
 
 use crate::api::GroupFacts;
 use crate::cycle::state::SchedulingState;

@@ -176,7 +176,7 @@ codes! {
         "a field of the pod, PodGroup or queue is not supported yet",
         "leave it out";
     VolumeBackoff:
-        "claims got no volumes within 10 minutes, a write for them failed, or a node, a queue or a volume changed meanwhile; the nodes were given back",
+        "claims got no volumes within `--volume-timeout` (10 minutes), a write for them failed, or a node, a queue or a volume changed meanwhile; the nodes were given back",
         "look at the Events of the claims, and at the provisioner. It is retried within a minute";
     VolumeLimit:
         "most nodes have as many volumes of a CSI driver as they take",

@@ -68,7 +68,7 @@ impl fmt::Display for Refusal {
             Self::Volumes { claims, first } => {
                 write!(
                     f,
-                    "waiting for {claims} persistentvolumeclaim(s) to be bound, the first is \"{first}\"; the places of their pods stay reserved"
+                    "waiting for {claims} persistentvolumeclaim(s) to be bound, the first is \"{first}\" (see kubectl describe pvc {first}); the places of their pods stay reserved"
                 )
             }
             Self::Unanswered { binds, why } => {

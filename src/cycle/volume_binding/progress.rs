@@ -35,7 +35,7 @@ impl VolumeBinding {
         match self.claims.iter().find(|claim| !is_bound(cache, claim)) {
             None if self.is_resolved(cache) => Progress::Ready,
             Some(open) if self.until.is_some_and(|until| until <= now) => {
-                Progress::Broken(format!("persistentvolumeclaim \"{}\" was not bound in time", open.name))
+                Progress::Broken(format!("persistentvolumeclaim \"{0}\" was not bound in time (see kubectl describe pvc {0})", open.name))
             }
             None if self.until.is_some_and(|until| until <= now) => Progress::Broken("a volume did not appear in time".to_owned()),
             None | Some(_) => Progress::Waits,
@@ -93,7 +93,10 @@ impl VolumeBinding {
             } else if self.tied.contains(key) {
                 return Some(match &reservation.source {
                     Source::Provisioner => {
-                        format!("the provisioner made no volume for persistentvolumeclaim \"{}\" on its selected node", key.name)
+                        format!(
+                            "the provisioner made no volume for persistentvolumeclaim \"{0}\" on its selected node (see kubectl describe pvc {0})",
+                            key.name
+                        )
                     }
                     Source::Volume(name) => {
                         format!("persistentvolume \"{name}\" is not reserved for persistentvolumeclaim \"{}\" any more", key.name)

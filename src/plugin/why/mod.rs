@@ -20,6 +20,8 @@ mod other_pods;
 mod places;
 mod text;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -62,7 +64,7 @@ pub struct Facts {
     pub namespaces: Option<Vec<NamespaceLabels>>,
     /// The queues.
     pub queues: Option<Queues>,
-    /// The Events of the PodGroup and its owner, the newest first.
+    /// The Events of the PodGroup and its owner, the newest first; before them those of its claims.
     pub events: Vec<Event>,
     /// The facts that could not be read.
     pub gaps: Vec<Gap>,
@@ -236,6 +238,16 @@ pub(super) fn unschedulable(group: &GroupFacts) -> Option<&PodGroupCondition> {
 fn waiting_for(group: &GroupFacts) -> Option<Code> {
     let waits = |condition: &&PodGroupCondition| condition.kind.as_deref() == Some(WAITING) && condition.status.as_deref() == Some("True");
     Code::from_name(group.status.conditions.iter().flatten().rfind(waits)?.reason.as_deref()?)
+}
+
+/// Returns the claims of the members without a node, where the PodGroup waits for the volumes of claims.
+#[must_use]
+pub fn claims_without_volume<'a>(group: &GroupFacts, pods: impl Iterator<Item = &'a PodFacts>) -> BTreeSet<&'a str> {
+    if !matches!(waiting_for(group), Some(Code::WaitingForVolumes | Code::VolumeBackoff)) {
+        return BTreeSet::new();
+    }
+    let waiting = pods.filter(|pod| pod.group == group.key && pod.node.is_none());
+    waiting.flat_map(|pod| &pod.terms.claims).map(|claim| &*claim.name).collect()
 }
 
 /// Removes the newest Event of the scheduler if the condition with the same message is shown.

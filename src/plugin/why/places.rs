@@ -25,6 +25,7 @@ use super::domains::{ByDomain, domains};
 const POLICY: Policy = Policy {
     placement: Strategy::Spread,
     evictions: false,
+    admit_within_nodes: false,
     admission_timeout: Duration::ZERO,
     release: Duration::ZERO,
     volume_timeout: Duration::ZERO,

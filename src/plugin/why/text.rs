@@ -28,7 +28,8 @@ impl Report {
             page.heading("Events");
             for event in &self.events {
                 let when = event.at.map_or_else(|| "?".to_owned(), |at| ago(at, self.now));
-                page.text(format!("  {when} ago  {} {} ({}): {}", event.kind, event.reason, event.from, event.message));
+                let claim = event.claim.as_ref().map(|claim| format!(" persistentvolumeclaim {claim}")).unwrap_or_default();
+                page.text(format!("  {when} ago  {} {}{claim} ({}): {}", event.kind, event.reason, event.from, event.message));
             }
         }
         if self.waits && !self.changes.is_empty() {

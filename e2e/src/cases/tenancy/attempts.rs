@@ -67,7 +67,7 @@ impl Outcome {
 /// Sends the request as the user of this client. Any other response than the [`Outcome`]s is an error: then the attempt itself is wrong.
 pub(super) async fn send(tenant: &Client, attempt: &Attempt) -> Result<Outcome> {
     let kind = if attempt.method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let body = if attempt.method == "DELETE" { Vec::new() } else { serde_json::to_vec(&attempt.body)? };
+    let body = if matches!(attempt.method, "DELETE" | "GET") { Vec::new() } else { serde_json::to_vec(&attempt.body)? };
     let request = Request::builder().method(attempt.method).uri(&attempt.path).header("Content-Type", kind).body(body)?;
     match tenant.request_text(request).await {
         Ok(_) => Ok(Outcome::Taken),
@@ -129,6 +129,11 @@ pub(super) fn patch(what: &'static str, path: impl Into<String>, body: Value, ex
     Attempt { what, method: "PATCH", path: path.into(), body, expected }
 }
 
+/// A read that is refused.
+fn get(what: &'static str, path: String) -> Attempt {
+    Attempt { what, method: "GET", path, body: Value::Null, expected: Expected::Refused(RBAC) }
+}
+
 fn delete(what: &'static str, path: impl Into<String>) -> Attempt {
     Attempt { what, method: "DELETE", path: path.into(), body: Value::Null, expected: Expected::Refused(RBAC) }
 }
@@ -176,6 +181,8 @@ fn others_objects(victim: &Victim) -> Vec<Attempt> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "use-b"}, "subjects": [],
     });
     let accounts = "/api/v1/namespaces/podgroup-system/serviceaccounts";
+    let service = "/api/v1/namespaces/podgroup-system/services/podgroup-scheduler:http-metrics/proxy";
+    let forward = "/api/v1/namespaces/podgroup-system/pods/podgroup-scheduler-0/portforward";
     vec![
         create("a PodGroup in another's namespace", groups.clone(), in_theirs, refused()),
         patch("another's PodGroup changed", &theirs, json!({"spec": {"minMember": 100}}), refused()),
@@ -206,6 +213,8 @@ fn others_objects(victim: &Victim) -> Vec<Attempt> {
         ),
         create("the use of a queue given to itself", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned(), admin, refused()),
         create("a token of the scheduler", format!("{accounts}/podgroup-scheduler/token"), token, refused()),
+        get("the scheduler's debug answers through the API server", format!("{service}/debug/queues")),
+        create("a port of the scheduler forwarded", forward.to_owned(), json!({}), refused()),
         patch(
             "the scheduler's Lease taken",
             "/apis/coordination.k8s.io/v1/namespaces/podgroup-system/leases/podgroup-scheduler",

@@ -1,6 +1,8 @@
-//! Check 10: does a binding by the scheduler violate a constraint of its pod, or of the pods that are there?
+//! Check 10: does a binding by the scheduler violate a constraint of its pod, or of the pods that are there? Check 11: can the node mount its volumes?
 //!
-//! kube-scheduler's own filters are asked (`e2e/tools/oracle`): affinity and anti-affinity, spread, host ports, node affinity, taints, declared features.
+//! kube-scheduler's own filters are asked (`e2e/tools/oracle`): affinity and anti-affinity, spread, host ports, node affinity, taints, declared features,
+//! and for check 11 those of volumes. kube-scheduler accepts a node for a claim that has no volume yet; here a pod is bound after its claims, so such a claim
+//! is a finding.
 //! Resources are check 3 and are left out of the question. So are nominated nodes, and which nodes a pod prefers: the oracle tests of the scheduler compare those.
 //!
 //! ```text
@@ -24,7 +26,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
@@ -43,6 +44,9 @@ const MOST_NODES: usize = 64;
 const MOST_PODS: usize = 500;
 const MOST_MEMBERS: usize = 100;
 const MOST_STATES: usize = 200;
+
+/// The filters of check 11.
+const VOLUME_FILTERS: [&str; 4] = ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"];
 
 /// How many bindings were judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -91,10 +95,7 @@ impl Constraints {
 
     /// Takes one version of one object that arrived at a time in milliseconds.
     pub(super) fn add(&mut self, (version, at): (u64, i64), kind: Kind, object: &DynamicObject, gone: bool) {
-        if self.oracle.is_none() || !matches!(kind, Kind::Pod | Kind::Node | Kind::Namespace) {
-            return;
-        }
-        let key = if kind == Kind::Pod { object.uid().unwrap_or_default() } else { object.name_any() };
+        let Some(key) = objects::key(kind, object).filter(|_| self.oracle.is_some()) else { return };
         let now = (!gone).then(|| Arc::new(stripped(kind, object)));
         let binds = now.as_ref().is_some_and(|pod| is_bound(pod)) && self.recent.newest_pod(&key).is_some_and(|before| !is_bound(before));
         let scheduler = object.data.pointer("/spec/schedulerName").and_then(Value::as_str).unwrap_or_default();
@@ -104,11 +105,10 @@ impl Constraints {
 
     /// The watch of this kind missed versions: nothing is known of bindings meanwhile, and these objects are there now.
     pub(super) fn replace(&mut self, kind: Kind, listed: &[DynamicObject]) {
-        if self.oracle.is_none() || !matches!(kind, Kind::Pod | Kind::Node | Kind::Namespace) {
+        if self.oracle.is_none() {
             return;
         }
-        let key = |object: &DynamicObject| if kind == Kind::Pod { object.uid().unwrap_or_default() } else { object.name_any() };
-        let all = listed.iter().map(|object| (key(object), Arc::new(stripped(kind, object)))).collect();
+        let all = listed.iter().filter_map(|object| Some((objects::key(kind, object)?, Arc::new(stripped(kind, object))))).collect();
         let missed = self.recent.replace(kind, all, self.judged_to);
         self.counts.unjudged = self.counts.unjudged.saturating_add(missed);
         self.bound.clear();
@@ -143,7 +143,7 @@ impl Constraints {
         let members: BTreeSet<&str> = batch.iter().map(|entry| entry.key.as_str()).collect();
         let mut left: Vec<&Entry> = batch.iter().collect();
         let mut accepted: Vec<&Entry> = Vec::new();
-        let mut why: BTreeMap<&str, String> = BTreeMap::new();
+        let mut why: BTreeMap<&str, Refusal> = BTreeMap::new();
         loop {
             let before = left.len();
             let mut again = Vec::new();
@@ -157,8 +157,8 @@ impl Constraints {
                 let beside: Vec<&Entry> = earlier.chain(of_batch).collect();
                 match refusal(entry, states, &members, &beside, oracle) {
                     Ok(None) => accepted.push(entry),
-                    Ok(Some(words)) => {
-                        why.insert(&entry.key, words);
+                    Ok(Some(refusal)) => {
+                        why.insert(&entry.key, refusal);
                         again.push(entry);
                     }
                     Err(error) => {
@@ -179,13 +179,20 @@ impl Constraints {
             *count = count.saturating_add(1);
         }
         for entry in left {
-            let words = why.remove(entry.key.as_str()).unwrap_or_default();
+            let Refusal { check, words } = why.remove(entry.key.as_str()).unwrap_or_default();
             let name = |field: &str| entry.now.as_ref().and_then(|pod| Some(pod.get("metadata")?.get(field)?.as_str()?.to_owned()));
             let object = format!("pod {}/{} ({})", name("namespace").unwrap_or_default(), name("name").unwrap_or_default(), entry.key);
             let detail = format!("the filters of kube-scheduler refuse its node {words}");
-            self.findings.push(Finding { check: 10, object, detail, at: entry.at });
+            self.findings.push(Finding { check, object, detail, at: entry.at });
         }
     }
+}
+
+/// Why a node is refused.
+#[derive(Debug, Default)]
+struct Refusal {
+    check: u8,
+    words: String,
 }
 
 /// Returns why every state refuses the binding, in the words for the newest; none where a state accepts it, or has no such node.
@@ -195,7 +202,7 @@ fn refusal(
     members: &BTreeSet<&str>,
     beside: &[&Entry],
     oracle: &mut Oracle,
-) -> Result<Option<String>, String> {
+) -> Result<Option<Refusal>, String> {
     let Some((bound, node)) = entry.now.as_ref().and_then(|pod| Some((pod, pod.pointer("/spec/nodeName")?.as_str()?))) else {
         return Ok(None);
     };
@@ -208,10 +215,12 @@ fn refusal(
         let own = beside.iter().filter(|other| !is_there(other) && other.key != entry.key).filter_map(|other| other.now.as_ref());
         let pods: Vec<&Arc<Value>> = there.chain(own).filter(|pod| state.has_node_of(pod)).collect();
         let asked = namespaces::named(without_node(state.pods.get(&entry.key).unwrap_or(bound)), &state.namespaces);
-        match oracle.refuses(state, &pods, &asked, node)? {
-            None => return Ok(None),
-            Some(words) => _ = why.get_or_insert_with(|| format!("{node}: {words}")),
-        }
+        let unbound = state.unbound_claim(&asked).map(|claim| format!("VolumeBinding: claim {claim} is not bound"));
+        let Some(words) = unbound.map_or_else(|| oracle.refuses(state, &pods, &asked, node), |words| Ok(Some(words)))? else {
+            return Ok(None);
+        };
+        let check = if VOLUME_FILTERS.iter().any(|filter| words.starts_with(filter)) { 11 } else { 10 };
+        why.get_or_insert_with(|| Refusal { check, words: format!("{node}: {words}") });
     }
     Ok(why)
 }

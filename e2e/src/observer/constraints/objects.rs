@@ -3,28 +3,47 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use crate::observer::facts::Kind;
 
-/// The objects at one moment: pods by UID, nodes and namespaces by name.
+/// The objects at one moment: pods by UID, claims by namespace and name, all others by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Objects {
     pub(super) pods: BTreeMap<String, Arc<Value>>,
     pub(super) nodes: BTreeMap<String, Arc<Value>>,
     pub(super) namespaces: BTreeMap<String, Arc<Value>>,
+    pub(super) claims: BTreeMap<String, Arc<Value>>,
+    pub(super) volumes: BTreeMap<String, Arc<Value>>,
+    pub(super) csi_nodes: BTreeMap<String, Arc<Value>>,
+}
+
+/// Returns by what an object is found; none where the filters do not read its kind.
+pub(super) fn key(kind: Kind, object: &DynamicObject) -> Option<String> {
+    match kind {
+        Kind::Pod => Some(object.uid().unwrap_or_default()),
+        Kind::Claim => Some(claim_key(&object.namespace().unwrap_or_default(), &object.name_any())),
+        Kind::Node | Kind::Namespace | Kind::Volume | Kind::CsiNode => Some(object.name_any()),
+        _ => None,
+    }
+}
+
+fn claim_key(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
 }
 
 impl Objects {
     /// Returns the objects of a kind.
     pub(super) const fn of(&mut self, kind: Kind) -> &mut BTreeMap<String, Arc<Value>> {
-        if matches!(kind, Kind::Pod) {
-            &mut self.pods
-        } else if matches!(kind, Kind::Node) {
-            &mut self.nodes
-        } else {
-            &mut self.namespaces
+        match kind {
+            Kind::Pod => &mut self.pods,
+            Kind::Node => &mut self.nodes,
+            Kind::Claim => &mut self.claims,
+            Kind::Volume => &mut self.volumes,
+            Kind::CsiNode => &mut self.csi_nodes,
+            _ => &mut self.namespaces,
         }
     }
 
@@ -45,6 +64,16 @@ impl Objects {
         self.pods.iter().filter(|(_, pod)| is_bound(pod))
     }
 
+    /// Returns the first claim of the pod that is not bound to a volume.
+    pub(super) fn unbound_claim(&self, pod: &Value) -> Option<String> {
+        let namespace = pod.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+        let is_bound = |name: &str| {
+            let claim = self.claims.get(&claim_key(namespace, name));
+            claim.is_some_and(|claim| claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound"))
+        };
+        claims_of(pod).into_iter().find(|name| !is_bound(name))
+    }
+
     pub(super) fn has_node_of(&self, pod: &Value) -> bool {
         pod.pointer("/spec/nodeName").and_then(Value::as_str).is_some_and(|node| self.nodes.contains_key(node))
     }
@@ -54,6 +83,18 @@ impl Objects {
 pub(super) fn is_bound(pod: &Value) -> bool {
     let text = |pointer| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     !text("/spec/nodeName").is_empty() && !matches!(text("/status/phase"), "Succeeded" | "Failed")
+}
+
+/// Returns the names of the claims that the pod mounts. Those of ephemeral volumes have the name of the pod in theirs.
+fn claims_of(pod: &Value) -> Vec<String> {
+    let pod_name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let name = |volume: &Value| {
+        let named = volume.pointer("/persistentVolumeClaim/claimName").and_then(Value::as_str).map(str::to_owned);
+        let own = || Some(format!("{pod_name}-{}", volume.get("ephemeral").and(volume.get("name"))?.as_str()?));
+        named.or_else(own)
+    };
+    volumes.filter_map(name).collect()
 }
 
 /// Returns the pod as it was before its binding.
@@ -75,7 +116,9 @@ pub(super) fn has_constraints(pod: &Value) -> bool {
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
     let port = |port: &Value| port.get("hostPort").and_then(Value::as_i64).unwrap_or(0) != 0;
     let mut ports = containers.filter_map(|container| container.get("ports")?.as_array()).flatten();
-    ["/spec/affinity", "/spec/nodeSelector", "/spec/topologySpreadConstraints"].into_iter().any(stated) || ports.any(port)
+    ["/spec/affinity", "/spec/nodeSelector", "/spec/topologySpreadConstraints"].into_iter().any(stated)
+        || ports.any(port)
+        || !claims_of(pod).is_empty()
 }
 
 /// Returns the object without what the filters do not read. Every node has room for every pod: check 3 judges resources.
@@ -91,11 +134,26 @@ pub(super) fn stripped(kind: Kind, object: &DynamicObject) -> Value {
         status.insert("allocatable".to_owned(), json!({ "pods": "100000" }));
         return json!({ "metadata": metadata, "spec": fields(object.data.get("spec"), &["taints", "unschedulable"]), "status": status });
     }
+    if matches!(kind, Kind::Claim | Kind::Volume | Kind::CsiNode) {
+        if let Some(fields) = metadata.as_object_mut() {
+            fields.insert("annotations".to_owned(), json!(meta.annotations));
+        }
+        return json!({ "metadata": metadata, "spec": object.data.get("spec"), "status": fields(object.data.get("status"), &["phase"]) });
+    }
     if kind != Kind::Pod {
         return json!({ "metadata": metadata });
     }
-    let read =
-        ["nodeName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "hostNetwork", "hostUsers", "schedulerName"];
+    let read = [
+        "nodeName",
+        "volumes",
+        "nodeSelector",
+        "affinity",
+        "tolerations",
+        "topologySpreadConstraints",
+        "hostNetwork",
+        "hostUsers",
+        "schedulerName",
+    ];
     let mut spec = fields(object.data.get("spec"), &read);
     for list in ["containers", "initContainers"] {
         let all = object.data.get("spec").and_then(|spec| spec.get(list)?.as_array()).into_iter().flatten();

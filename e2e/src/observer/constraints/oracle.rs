@@ -28,8 +28,11 @@ impl Oracle {
 
     /// Returns why the node refuses the pod beside these pods; none where it takes the pod.
     pub(super) fn refuses(&mut self, state: &Objects, pods: &[&Arc<Value>], asked: &Value, node: &str) -> Result<Option<String>, String> {
-        let (nodes, namespaces): (Vec<_>, Vec<_>) = (state.nodes.values().collect(), state.namespaces.values().collect());
-        let question = json!({ "nodes": nodes, "pods": pods, "namespaces": namespaces, "pending": [asked] });
+        let all = |objects: &'_ BTreeMap<String, Arc<Value>>| objects.values().cloned().collect::<Vec<_>>();
+        let question = json!({
+            "nodes": all(&state.nodes), "pods": pods, "namespaces": all(&state.namespaces), "pending": [asked],
+            "claims": all(&state.claims), "volumes": all(&state.volumes), "csiNodes": all(&state.csi_nodes),
+        });
         let text = |error: std::io::Error| error.to_string();
         writeln!(self.questions, "{question}").map_err(text)?;
         let mut line = String::new();

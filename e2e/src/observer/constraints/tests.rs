@@ -62,6 +62,25 @@ impl Trace {
         self.add(Kind::Pod, object)
     }
 
+    /// Creates a claim and its volume of this access mode and driver, which the nodes of a zone can mount.
+    fn claim(&mut self, name: &str, mode: &str, zone: &str) -> &mut Self {
+        let affinity = json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "zone", "operator": "In", "values": [zone] }] }] } });
+        self.add(
+            Kind::Volume,
+            json!({
+                "metadata": { "name": format!("pv-{name}") }, "status": { "phase": "Bound" },
+                "spec": { "accessModes": [mode], "csi": { "driver": "disks", "volumeHandle": name }, "nodeAffinity": affinity },
+            }),
+        );
+        self.add(
+            Kind::Claim,
+            json!({
+                "metadata": { "name": name, "namespace": "n", "uid": name, "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+                "spec": { "accessModes": [mode], "volumeName": format!("pv-{name}") }, "status": { "phase": "Bound" },
+            }),
+        )
+    }
+
     /// Creates these pods and binds them, in this order.
     fn bind(&mut self, pods: &[(&str, &Value, &str)]) -> &mut Self {
         pods.iter().for_each(|(name, spec, _)| _ = self.pod(name, (*spec).clone(), None));
@@ -122,6 +141,57 @@ fn a_binding_that_a_constraint_forbids_is_found() {
         }
         assert_eq!(trace.constraints.counts().constrained + trace.constraints.counts().others, 2);
     }
+}
+
+/// A pod with these claims.
+fn mounts(claims: &[&str]) -> Value {
+    let volume = |claim: &&str| json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } });
+    json!({ "volumes": claims.iter().map(volume).collect::<Vec<_>>() })
+}
+
+#[test]
+fn a_binding_to_a_node_that_cannot_mount_the_volumes_is_found() {
+    let (once, far, other) = (mounts(&["once"]), mounts(&["far"]), mounts(&["other"]));
+    let ephemeral = json!({ "volumes": [{ "name": "scratch", "ephemeral": {} }] });
+    type Case<'a> = (&'a [(&'a str, &'a Value, &'a str)], &'a [&'a str]);
+    let cases: [Case<'_>; 5] = [
+        (&[("p", &once, "a1")], &[]),
+        (&[("p", &once, "a1"), ("q", &once, "a1")], &["q the filters of kube-scheduler refuse its node a1: VolumeRestrictions"]),
+        (&[("p", &far, "a1")], &["p the filters of kube-scheduler refuse its node a1: VolumeBinding"]),
+        (&[("p", &once, "a1"), ("q", &other, "a1")], &["q the filters of kube-scheduler refuse its node a1: NodeVolumeLimits"]),
+        (&[("p", &ephemeral, "a1")], &["p the filters of kube-scheduler refuse its node a1: VolumeBinding: claim p-scratch is not bound"]),
+    ];
+    for (pods, findings) in cases {
+        let mut trace = Trace::begin();
+        let drivers = json!([{ "name": "disks", "nodeID": "a1", "allocatable": { "count": 1 } }]);
+        trace.add(Kind::CsiNode, json!({ "metadata": { "name": "a1" }, "spec": { "drivers": drivers } }));
+        trace.claim("once", "ReadWriteOncePod", "a").claim("far", "ReadWriteOnce", "b").claim("other", "ReadWriteOnce", "a").wait(60_000);
+        let found = trace.bind(pods).found();
+        assert_eq!(found.len(), findings.len(), "{found:?}");
+        assert!(found.iter().zip(findings).all(|(found, finding)| found.starts_with(finding)), "{found:?}");
+        assert!(trace.constraints.findings().iter().all(|finding| finding.check == 11));
+    }
+}
+
+#[test]
+fn a_pod_that_is_bound_before_its_claim_is_found_however_short_a_time_ago_the_claim_was_bound() {
+    let pod = mounts(&["c"]);
+    let unbound = json!({ "metadata": { "name": "c", "namespace": "n", "uid": "c" }, "spec": {}, "status": { "phase": "Pending" } });
+    let mut trace = Trace::begin();
+    trace.add(Kind::Claim, unbound).wait(100).bind(&[("p", &pod, "a1")]).claim("c", "ReadWriteOnce", "a");
+    assert_eq!(trace.found().len(), 1);
+    // Bound just before it, and deleted just before it: the scheduler may not have seen that.
+    let mut trace = Trace::begin();
+    trace.claim("c", "ReadWriteOnce", "a").wait(100).bind(&[("p", &pod, "a1")]);
+    assert_eq!(trace.found(), Vec::<String>::new());
+    let deleted = |moment: i64| {
+        let mut trace = Trace::begin();
+        trace.claim("c", "ReadWriteOnce", "a").wait(5000).version += 10;
+        let claim = serde_json::from_value(json!({ "metadata": { "name": "c", "namespace": "n", "uid": "c" } })).unwrap();
+        trace.constraints.add((trace.version, trace.at), Kind::Claim, &claim, true);
+        trace.wait(moment).bind(&[("p", &pod, "a1")]).found().len()
+    };
+    assert_eq!([deleted(500), deleted(4000)], [0, 1]);
 }
 
 #[test]

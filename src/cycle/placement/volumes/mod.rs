@@ -135,7 +135,10 @@ impl Volumes {
         let mut supplied = BTreeSet::new();
         if let Some(before) = self.volumes.remove(name) {
             self.free.remove(&before);
-            supplied.extend(self.served_by(&before));
+            // One volume fewer helps nobody. But the claim that it was kept for may get another one.
+            if before.claim.is_some() {
+                supplied.extend(self.served_by(&before));
+            }
         }
         if let Some(facts) = facts {
             self.free.add(&facts);
