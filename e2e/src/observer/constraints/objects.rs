@@ -26,7 +26,14 @@ pub(super) fn key(kind: Kind, object: &DynamicObject) -> Option<String> {
         Kind::Pod => Some(object.uid().unwrap_or_default()),
         Kind::Claim => Some(claim_key(&object.namespace().unwrap_or_default(), &object.name_any())),
         Kind::Node | Kind::Namespace | Kind::Volume | Kind::CsiNode => Some(object.name_any()),
-        _ => None,
+        Kind::Group
+        | Kind::Queue
+        | Kind::ReplicaSet
+        | Kind::StatefulSet
+        | Kind::DaemonSet
+        | Kind::Job
+        | Kind::ReplicationController
+        | Kind::ConfigMap => None,
     }
 }
 
@@ -43,7 +50,15 @@ impl Objects {
             Kind::Claim => &mut self.claims,
             Kind::Volume => &mut self.volumes,
             Kind::CsiNode => &mut self.csi_nodes,
-            _ => &mut self.namespaces,
+            Kind::Namespace
+            | Kind::Group
+            | Kind::Queue
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job
+            | Kind::ReplicationController
+            | Kind::ConfigMap => &mut self.namespaces,
         }
     }
 
