@@ -82,9 +82,13 @@ impl Objects {
     /// Returns the first claim of the pod that is not bound to a volume.
     pub(super) fn unbound_claim(&self, pod: &Value) -> Option<String> {
         let namespace = pod.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+        // As kube-scheduler has it. The phase is written later.
         let is_bound = |name: &str| {
             let claim = self.claims.get(&claim_key(namespace, name));
-            claim.is_some_and(|claim| claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound"))
+            claim.is_some_and(|claim| {
+                let volume = claim.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default();
+                !volume.is_empty() && claim.pointer("/metadata/annotations/pv.kubernetes.io~1bind-completed").is_some()
+            })
         };
         claims_of(pod).into_iter().find(|name| !is_bound(name))
     }
@@ -152,6 +156,7 @@ pub(super) fn stripped(kind: Kind, object: &DynamicObject) -> Value {
     if matches!(kind, Kind::Claim | Kind::Volume | Kind::CsiNode) {
         if let Some(fields) = metadata.as_object_mut() {
             fields.insert("annotations".to_owned(), json!(meta.annotations));
+            fields.insert("ownerReferences".to_owned(), json!(meta.owner_references));
         }
         return json!({ "metadata": metadata, "spec": object.data.get("spec"), "status": fields(object.data.get("status"), &["phase"]) });
     }
