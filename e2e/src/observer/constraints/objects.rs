@@ -22,19 +22,13 @@ pub(super) struct Objects {
 
 /// Returns by what an object is found; none where the filters do not read its kind.
 pub(super) fn key(kind: Kind, object: &DynamicObject) -> Option<String> {
-    match kind {
-        Kind::Pod => Some(object.uid().unwrap_or_default()),
-        Kind::Claim => Some(claim_key(&object.namespace().unwrap_or_default(), &object.name_any())),
-        Kind::Node | Kind::Namespace | Kind::Volume | Kind::CsiNode => Some(object.name_any()),
-        Kind::Group
-        | Kind::Queue
-        | Kind::ReplicaSet
-        | Kind::StatefulSet
-        | Kind::DaemonSet
-        | Kind::Job
-        | Kind::ReplicationController
-        | Kind::ConfigMap => None,
+    if kind == Kind::Pod {
+        return Some(object.uid().unwrap_or_default());
     }
+    if kind == Kind::Claim {
+        return Some(claim_key(&object.namespace().unwrap_or_default(), &object.name_any()));
+    }
+    matches!(kind, Kind::Node | Kind::Namespace | Kind::Volume | Kind::CsiNode).then(|| object.name_any())
 }
 
 fn claim_key(namespace: &str, name: &str) -> String {
