@@ -20,6 +20,7 @@ use serde_json::{Value, from_value, json};
 /// The default settings.
 const POLICY: Policy = Policy {
     placement: Strategy::Auto,
+    admit_within_nodes: false,
     evictions: true,
     admission_timeout: Duration::from_secs(30),
     release: Duration::from_secs(300),

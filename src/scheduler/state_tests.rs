@@ -341,9 +341,9 @@ fn a_preemption_is_timed_until_the_members_have_nodes_and_one_that_is_given_up_i
     let groups = vec![group("ns", "v", 1, "a"), group("ns", "g", 1, "b")];
     let preempting = || {
         let mut state = leading(state(), vec![node("n", &[("cpu", 4)])], pods.clone(), groups.clone(), vec![team("a"), team("b")]);
-        let victims = state.tick(at(1000)).into_iter().find_map(|command| match command {
-            Command::Evict { eviction, .. } => eviction.victims.first().map(|victim| victim.uid.clone()),
-            _ => None,
+        let victims = state.tick(at(1000)).into_iter().find_map(|command| {
+            let Command::Evict { eviction, .. } = command else { return None };
+            eviction.victims.first().map(|victim| victim.uid.clone())
         });
         (state, victims.unwrap())
     };

@@ -185,7 +185,8 @@ pub(super) async fn gang_in_one_zone(w: &mut World) -> Result<()> {
 /// Whether no pod of `app` is bound, or all claims are. The pods are read first, so a claim that is not bound then was not bound before them.
 async fn bound_after_claims(client: &Client, app: &str) -> Result<Seen<()>> {
     let phases = phases(&pods_of(client, app).await?);
-    let is_bound = |claim: &PersistentVolumeClaim| claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
+    // The phase is written later.
+    let is_bound = |claim: &PersistentVolumeClaim| claim.annotations().contains_key("pv.kubernetes.io/bind-completed");
     let open = all_claims(client).await?.iter().filter(|claim| !is_bound(claim)).count();
     let waits = phases.keys().all(|phase| phase.ends_with("unbound"));
     Ok(Seen::when(waits || open == 0, || format!("{open} claims are not bound, and the pods are {phases:?}")))

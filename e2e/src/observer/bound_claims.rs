@@ -29,10 +29,12 @@ impl BoundClaims {
     /// Takes one version of one object that arrived at a time in milliseconds.
     pub(super) fn add(&mut self, at: i64, kind: Kind, object: &DynamicObject, gone: bool) {
         let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (bound, key, of, other) = match kind {
-            Kind::Volume => (&mut self.of_volumes, object.name_any(), text("/spec/claimRef/uid"), "claim"),
-            Kind::Claim => (&mut self.of_claims, object.uid().unwrap_or_default(), text("/spec/volumeName"), "volume"),
-            _ => return,
+        let (bound, key, of, other) = if kind == Kind::Volume {
+            (&mut self.of_volumes, object.name_any(), text("/spec/claimRef/uid"), "claim")
+        } else if kind == Kind::Claim {
+            (&mut self.of_claims, object.uid().unwrap_or_default(), text("/spec/volumeName"), "volume")
+        } else {
+            return;
         };
         bound.retain(|_, all| {
             all.retain(|each| *each != key);

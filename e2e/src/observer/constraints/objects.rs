@@ -22,12 +22,13 @@ pub(super) struct Objects {
 
 /// Returns by what an object is found; none where the filters do not read its kind.
 pub(super) fn key(kind: Kind, object: &DynamicObject) -> Option<String> {
-    match kind {
-        Kind::Pod => Some(object.uid().unwrap_or_default()),
-        Kind::Claim => Some(claim_key(&object.namespace().unwrap_or_default(), &object.name_any())),
-        Kind::Node | Kind::Namespace | Kind::Volume | Kind::CsiNode => Some(object.name_any()),
-        _ => None,
+    if kind == Kind::Pod {
+        return Some(object.uid().unwrap_or_default());
     }
+    if kind == Kind::Claim {
+        return Some(claim_key(&object.namespace().unwrap_or_default(), &object.name_any()));
+    }
+    matches!(kind, Kind::Node | Kind::Namespace | Kind::Volume | Kind::CsiNode).then(|| object.name_any())
 }
 
 fn claim_key(namespace: &str, name: &str) -> String {
@@ -43,7 +44,15 @@ impl Objects {
             Kind::Claim => &mut self.claims,
             Kind::Volume => &mut self.volumes,
             Kind::CsiNode => &mut self.csi_nodes,
-            _ => &mut self.namespaces,
+            Kind::Namespace
+            | Kind::Group
+            | Kind::Queue
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job
+            | Kind::ReplicationController
+            | Kind::ConfigMap => &mut self.namespaces,
         }
     }
 
@@ -67,9 +76,13 @@ impl Objects {
     /// Returns the first claim of the pod that is not bound to a volume.
     pub(super) fn unbound_claim(&self, pod: &Value) -> Option<String> {
         let namespace = pod.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+        // As kube-scheduler has it. The phase is written later.
         let is_bound = |name: &str| {
             let claim = self.claims.get(&claim_key(namespace, name));
-            claim.is_some_and(|claim| claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound"))
+            claim.is_some_and(|claim| {
+                let volume = claim.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default();
+                !volume.is_empty() && claim.pointer("/metadata/annotations/pv.kubernetes.io~1bind-completed").is_some()
+            })
         };
         claims_of(pod).into_iter().find(|name| !is_bound(name))
     }
@@ -137,6 +150,7 @@ pub(super) fn stripped(kind: Kind, object: &DynamicObject) -> Value {
     if matches!(kind, Kind::Claim | Kind::Volume | Kind::CsiNode) {
         if let Some(fields) = metadata.as_object_mut() {
             fields.insert("annotations".to_owned(), json!(meta.annotations));
+            fields.insert("ownerReferences".to_owned(), json!(meta.owner_references));
         }
         return json!({ "metadata": metadata, "spec": object.data.get("spec"), "status": fields(object.data.get("status"), &["phase"]) });
     }

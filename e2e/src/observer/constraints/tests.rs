@@ -180,7 +180,20 @@ fn a_pod_that_is_bound_before_its_claim_is_found_however_short_a_time_ago_the_cl
     let mut trace = Trace::begin();
     trace.add(Kind::Claim, unbound).wait(100).bind(&[("p", &pod, "a1")]).claim("c", "ReadWriteOnce", "a");
     assert_eq!(trace.found().len(), 1);
-    // Bound just before it, and deleted just before it: the scheduler may not have seen that.
+    // Bound just before it, and deleted just before it: the scheduler may not have seen that. The phase comes after the rest.
+    let mut trace = Trace::begin();
+    let volume = json!({ "accessModes": ["ReadWriteOnce"], "csi": { "driver": "other", "volumeHandle": "c" } });
+    trace.add(Kind::Volume, json!({ "metadata": { "name": "pv-c" }, "spec": volume, "status": { "phase": "Bound" } }));
+    trace.add(
+        Kind::Claim,
+        json!({
+            "metadata": { "name": "p-own", "namespace": "n", "uid": "c", "annotations": { "pv.kubernetes.io/bind-completed": "yes" },
+                "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": true }] },
+            "spec": { "accessModes": ["ReadWriteOnce"], "volumeName": "pv-c" }, "status": { "phase": "Pending" },
+        }),
+    );
+    let ephemeral = json!({ "volumes": [{ "name": "own", "ephemeral": {} }] });
+    assert_eq!(trace.wait(100).bind(&[("p", &ephemeral, "a1")]).found(), Vec::<String>::new());
     let mut trace = Trace::begin();
     trace.claim("c", "ReadWriteOnce", "a").wait(100).bind(&[("p", &pod, "a1")]);
     assert_eq!(trace.found(), Vec::<String>::new());
