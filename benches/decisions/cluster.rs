@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::storage::v1::StorageClass;
 use podgroup::api::names::DEFAULT_QUEUE;
 use podgroup::api::pod_facts::PodPhase;
-use podgroup::api::volumes::storage_class::StorageClass;
 use podgroup::api::volumes::{ClaimFacts, PersistentVolume, PersistentVolumeClaim, StorageClassFacts, VolumeFacts};
 use podgroup::api::{GroupFacts, GroupKey, Node, NodeFacts, Pod, PodFacts, PodGroup, Queue, QueueFacts, Uid};
 use podgroup::cycle::placement::Strategy;

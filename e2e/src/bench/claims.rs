@@ -41,7 +41,7 @@ pub async fn make(stage: &Stage, namespace: &str, constraint: Constraint, count:
     let is_bound = match constraint {
         Constraint::BoundClaim => true,
         Constraint::UnboundClaim => false,
-        _ => return Ok(()),
+        Constraint::Nothing | Constraint::Spread | Constraint::Apart | Constraint::Together | Constraint::PreferApart => return Ok(()),
     };
     let (claims, volumes) = apis(stage, namespace);
     let (mode, size) = (json!(["ReadWriteOnce"]), json!({"storage": "1Gi"}));
@@ -49,13 +49,11 @@ pub async fn make(stage: &Stage, namespace: &str, constraint: Constraint, count:
         let (claims, volumes, mode, size) = (&claims, &volumes, &mode, &size);
         async move {
             let (name, volume_name) = (name(number), format!("{namespace}-{number:06}"));
-            let mut claim = json!({
+            let volume_of_claim = is_bound.then_some(&volume_name);
+            let claim = json!({
                 "metadata": {"name": name},
-                "spec": {"accessModes": mode, "storageClassName": CLASS, "resources": {"requests": size}},
+                "spec": {"accessModes": mode, "storageClassName": CLASS, "resources": {"requests": size}, "volumeName": volume_of_claim},
             });
-            if is_bound {
-                claim["spec"]["volumeName"] = json!(volume_name);
-            }
             let claim = claims.create(&PostParams::default(), &serde_json::from_value(claim)?).await?;
             let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": claim.uid()});
             // Every node has this label, so that a volume has node affinity as those of drivers do.
