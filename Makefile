@@ -54,7 +54,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit unit-build mutants format lints model e2e operators soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner debug-build shipped dist image
+.PHONY: help demo demo-down test unit observer unit-build mutants format lints model e2e operators soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,8 +68,11 @@ demo-down: ## takes the demo's cluster down
 test: ## everything: format, lints, unit and property tests, the cases on the real control plane; each part says its time (e2e/tools/test.sh)
 	@MAKE='$(MAKE)' bash e2e/tools/test.sh
 
-unit: tools ## unit and property tests, and the observer's own on a real control plane
+unit: tools ## unit and property tests
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(HISTORIES) PODGROUP_DIFFERENTIAL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
+
+observer: tools ## the observer's own tests on a real control plane
+	cargo test -p e2e --test observer $(OPTIMIZED) -- --include-ignored
 
 unit-build: prerequisites
 	cargo test --workspace --no-run $(OPTIMIZED)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What does `make test` run, in which order, and how long did each part take? The Makefile calls it; each part is a verb of the Makefile.
 #
-#   prerequisites, format, tools ─┬─▶ programs, tests (compiled), lints ─┬─▶ cases: they mostly wait for others
-#                                 ╰─▶ shipped ───────────────────────────┴─▶ unit and property tests: they only compute, so at a low priority
+#   prerequisites, format, tools ─┬─▶ programs, tests (compiled), lints ─┬─▶ observer's tests ─┬─▶ cases: they mostly wait for others
+#                                 ╰─▶ shipped ───────────────────────────╯                     ╰─▶ unit and property tests: they only compute, so at a low priority
 #
 # `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. Everything is compiled before the first case: cases have
 # deadlines, and compilers beside them take both cores for minutes. The two lanes of compilers have folders of their own in target/, so neither waits for the other.
@@ -73,6 +73,8 @@ lane_ended || exit 1
 mkdir -p "$work/bin"
 cp target/debug/{e2e,podgroup-controller,podgroup-scheduler,kubectl-podgroup} "$work/bin/" || exit 1
 
+# These have deadlines too, and at a low priority beside the cases they get too little of the processors.
+part observer verb observer || failed=1
 lane unit
 BIN=$work/bin PODGROUP_E2E=$work/bin/e2e PODGROUP_BUILT=1 part cases verb e2e || failed=1
 lane_ended || failed=1
@@ -81,7 +83,7 @@ printf '\n'
 cat "$work/sum"
 printf '%-9s        in %s\n' all "$(took $((SECONDS - began)))"
 # One line for all: the tests of cargo (`test result: ok. 668 passed; 0 failed; ...`) and the cases (`138 passed, 0 failed`).
-cat "$work/unit.log" "$work/cases.log" | awk '
+cat "$work/observer.log" "$work/unit.log" "$work/cases.log" | awk '
   /^test result: / || /^[0-9]+ passed, [0-9]+ failed$/ {
     for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) passed += $(i - 1); if ($i ~ /^failed/) wrong += $(i - 1) }
   }
