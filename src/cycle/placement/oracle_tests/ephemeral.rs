@@ -54,12 +54,13 @@ pub(super) fn ephemeral_claims(pod: &Value, owners: &[Owner], claim: impl Fn(usi
     made.map(of_volume).collect()
 }
 
-/// Returns whether both refuse a node for the same reason. kube-scheduler has no plugin for a claim that cannot be used: any of its volume plugins refuses it. Its words are
-/// compared where a claim is not made yet.
+/// Returns whether both refuse a node for the same reason. kube-scheduler has no plugin for a claim that cannot be used: any of its volume plugins refuses it, and so
+/// may an earlier one for another claim. Its words are compared where a claim is not made yet.
 pub(super) fn says_the_same(ours: &[String], theirs: &[String]) -> bool {
     if ours[0] != CLAIM {
         return agree(ours, theirs);
     }
     let is_not_made = |words: &[String]| words.iter().any(|words| words.starts_with("waiting for ephemeral volume controller"));
-    theirs[0].starts_with("Volume") && (!is_not_made(theirs) || !is_not_made(ours) || ours[1..] == theirs[1..])
+    let refuses_claims = theirs[0] == "NodeVolumeLimits" || theirs[0].starts_with("Volume");
+    refuses_claims && (!is_not_made(theirs) || !is_not_made(ours) || ours[1..] == theirs[1..])
 }
