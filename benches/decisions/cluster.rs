@@ -5,8 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::storage::v1::StorageClass;
 use podgroup::api::names::DEFAULT_QUEUE;
 use podgroup::api::pod_facts::PodPhase;
+use podgroup::api::volumes::{ClaimFacts, PersistentVolume, PersistentVolumeClaim, StorageClassFacts, VolumeFacts};
 use podgroup::api::{GroupFacts, GroupKey, Node, NodeFacts, Pod, PodFacts, PodGroup, Queue, QueueFacts, Uid};
 use podgroup::cycle::placement::Strategy;
 use podgroup::cycle::plan::Plan;
@@ -49,6 +51,8 @@ pub(crate) struct Size {
     pub(crate) keepers: u32,
     /// Whether the pods of each fifth gang have the label `tier`, so that the keepers keep them away. Otherwise no new pod has it.
     pub(crate) kept_away: bool,
+    /// The claims of every third new pod.
+    pub(crate) claims: Claims,
     /// Whether nodes have images, and pods need one.
     pub(crate) images: bool,
     /// How many labels with the keys of [`Requires::ManyKeys`] each node has.
@@ -86,8 +90,31 @@ pub(crate) enum Requires {
     ManyKeys,
 }
 
+/// The claims of every third new pod, one each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claims {
+    /// None.
+    None,
+    /// Bound to a volume in one of the zones.
+    Bound,
+    /// Without a volume, of a `WaitForFirstConsumer` class. Each node has one local volume that is free.
+    Unbound,
+}
+
 /// The number of topology keys of [`Requires::ManyKeys`].
 pub(crate) const KEYS: u32 = 300;
+
+impl Size {
+    /// Returns whether the new pod of this number has a claim.
+    const fn has_claim(&self, number: u32) -> bool {
+        !matches!(self.claims, Claims::None) && number.is_multiple_of(3)
+    }
+
+    /// Returns the number of claims without a volume.
+    pub(crate) fn unbound(&self) -> usize {
+        if self.claims == Claims::Unbound { self.pods.div_ceil(3) as usize } else { 0 }
+    }
+}
 
 impl Default for Size {
     fn default() -> Self {
@@ -103,6 +130,7 @@ impl Default for Size {
             own_labels: false,
             keepers: 0,
             kept_away: false,
+            claims: Claims::None,
             images: true,
             keys: 0,
         }
@@ -157,6 +185,7 @@ impl Cluster {
             queue("org", "root");
             (0..size.queues).for_each(|number| queue(&name_of_queue(number), "org"));
         }
+        add_claims(&mut cluster.scheduling, &size);
         let keeper = keeper();
         for number in 0..size.running.max(size.keepers) {
             if number.is_multiple_of(10) {
@@ -185,6 +214,10 @@ impl Cluster {
         let name = Arc::from(format!("waits-{number:06}"));
         let gang = number / self.size.gang;
         let mut pod = required(self.size.requires, gang, self.size.pods.div_ceil(self.size.gang)).unwrap_or_else(|| self.pod.clone());
+        if self.size.has_claim(number) {
+            let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": claim_name(number)}});
+            pod.terms = pod_of(&json!({}), &json!({"volumes": [volume]})).terms;
+        }
         if self.size.own_labels {
             pod.labels.insert("index".to_owned(), number.to_string());
         }
@@ -309,6 +342,44 @@ fn pod_of(labels: &Value, spec: &Value) -> PodFacts {
     all.extend(more.clone());
     let pod: Pod = read(pod);
     PodFacts::of(&pod)
+}
+
+fn claim_name(number: u32) -> String {
+    format!("claim-{number:06}")
+}
+
+/// Adds the claims of the new pods, and their volumes.
+fn add_claims(scheduling: &mut SchedulingState, size: &Size) {
+    let class =
+        json!({"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"});
+    let class: StorageClass = read(class);
+    scheduling.apply_storage_class(StorageClassFacts::of(&class));
+    let (mode, amount) = (json!(["ReadWriteOnce"]), json!({"storage": "1Gi"}));
+    let volume = |name: &str, (label, value): (&str, &str), claim: Value| -> PersistentVolume {
+        let terms = json!([{"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}]);
+        let spec = json!({
+            "accessModes": mode, "capacity": amount, "storageClassName": "local", "claimRef": claim,
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        });
+        read(json!({"metadata": {"name": name}, "spec": spec, "status": {"phase": if claim.is_null() { "Available" } else { "Bound" }}}))
+    };
+    for number in (0..size.pods).filter(|number| size.has_claim(*number)) {
+        let is_bound = size.claims == Claims::Bound;
+        let (name, volume_name) = (claim_name(number), if is_bound { format!("volume-{number:06}") } else { String::new() });
+        let annotations = if is_bound { json!({"pv.kubernetes.io/bind-completed": "yes"}) } else { json!({}) };
+        let meta = json!({"namespace": "team", "name": name, "uid": uid(5, number).as_str(), "annotations": annotations});
+        let spec = json!({"accessModes": mode, "storageClassName": "local", "volumeName": volume_name, "resources": {"requests": amount}});
+        let claim: PersistentVolumeClaim = read(json!({"metadata": meta, "spec": spec}));
+        scheduling.apply_claim(ClaimFacts::of(&claim));
+        if is_bound {
+            let claim = json!({"namespace": "team", "name": name, "uid": uid(5, number).as_str()});
+            scheduling.apply_volume(VolumeFacts::of(&volume(&volume_name, ("zone", &format!("z{}", number / 3 % 3)), claim)));
+        }
+    }
+    for number in 0..if size.unbound() > 0 { size.nodes } else { 0 } {
+        let at = ("kubernetes.io/hostname", &*format!("node-{number:05}"));
+        scheduling.apply_volume(VolumeFacts::of(&volume(&format!("local-{number:05}"), at, Value::Null)));
+    }
 }
 
 fn key(number: u32) -> String {

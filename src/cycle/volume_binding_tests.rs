@@ -11,20 +11,23 @@ use super::testing::{POLICY, group, node, pod};
 use super::tests::{bound, empty_state, message};
 use crate::api::pod_terms::PodTerms;
 use crate::api::volumes::{ClaimFacts, ClaimKey, PodClaim, StorageClassFacts, VolumeFacts};
-use crate::api::{GroupKey, PodFacts, Uid};
+use crate::api::{GroupKey, NodeFacts, PodFacts, Uid};
 use crate::cycle::cache::Phase;
 use crate::cycle::cache::phase::phase;
 
 pub(super) const HOST: &str = "kubernetes.io/hostname";
 
+/// A node of 4 cpu.
+fn in_zone(name: &str, zone: &str) -> NodeFacts {
+    let mut facts = node(name, &[("cpu", 4)]);
+    facts.labels.extend([(HOST.to_owned(), name.to_owned()), ("zone".to_owned(), zone.to_owned())]);
+    facts
+}
+
 /// A state with these nodes of 4 cpu, and a class `local` of volumes that people make and a class `made` of volumes that a provisioner makes in zone `a`.
 pub(super) fn state(nodes: &[(&str, &str)]) -> SchedulingState {
     let mut state = empty_state();
-    for (name, zone) in nodes {
-        let mut facts = node(name, &[("cpu", 4)]);
-        facts.labels.extend([(HOST.to_owned(), (*name).to_owned()), ("zone".to_owned(), (*zone).to_owned())]);
-        state.apply_node(facts);
-    }
+    nodes.iter().for_each(|(name, zone)| state.apply_node(in_zone(name, zone)));
     let topologies = json!([{ "matchLabelExpressions": [{ "key": "zone", "values": ["a"] }] }]);
     for class in [
         json!({ "metadata": { "name": "local" }, "provisioner": "kubernetes.io/no-provisioner" }),
@@ -411,4 +414,5 @@ fn a_volume_that_is_seen_after_its_claim_is_waited_for() {
     assert_eq!(bound(&cycle(&mut state)), [("g-0", "a1")]);
 }
 
+mod faults;
 mod while_held;

@@ -165,7 +165,7 @@ fn each_fault_of_a_claim_has_its_reason_and_its_end_wakes_the_pod() {
         (
             Some(with_selector("c", "later", 1001)),
             "InvalidField",
-            "persistentvolumeclaim \"c\": spec.selector: 1001 is more than 1000 requirements and values",
+            "persistentvolumeclaim \"c\": spec.selector: 1001 is more than 1000 requirements and values in the selectors of the pod's claims",
         ),
     ];
     for (facts, code, text) in table {
@@ -184,6 +184,26 @@ fn each_fault_of_a_claim_has_its_reason_and_its_end_wakes_the_pod() {
         assert!(!state.has_work(std::time::Duration::ZERO), "{code}");
         state.apply_claim(claim("c"));
         assert_eq!(bound(&cycle(&mut state)).len(), 2, "{code}");
+    }
+}
+
+#[test]
+fn the_selectors_of_the_claims_of_a_pod_are_bounded_together() {
+    let mut state = state(&[("n", "a")]);
+    let (name, topologies) = (Arc::from("later"), AllowedTopologies::default());
+    state.apply_storage_class(StorageClassFacts { name, waits_for_pod: true, driver: None, provisioner: None, topologies });
+    for (name, size) in [("a", 600), ("b", 401), ("c", 400)] {
+        state.apply_claim(with_selector(name, "later", size));
+    }
+    gang(&mut state, "too-many", 1, &[&["a", "b"]]);
+    gang(&mut state, "pod", 1, &[&["a", "c"]]);
+    gang(&mut state, "pods", 1, &[&["a"], &["b"]]);
+    assert!(bound(&cycle(&mut state)).is_empty());
+    let why =
+        "persistentvolumeclaim \"b\": spec.selector: 1001 is more than 1000 requirements and values in the selectors of the pod's claims";
+    assert_eq!(message(&state, "too-many"), why);
+    for name in ["pod", "pods"] {
+        assert!(message(&state, name).contains("didn't find available persistent volumes to bind"), "{}", message(&state, name));
     }
 }
 

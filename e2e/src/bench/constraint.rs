@@ -1,6 +1,6 @@
-//! What the measured pods require of the pods and nodes around them, as in the rows `requires` and `prefers` of `make bench`.
+//! What the measured pods require of the pods, nodes and volumes around them, as in the rows `requires`, `prefers` and `claims` of `make bench`.
 //!
-//! Each constraint selects the pods of the same gang, so that the first pod of each gang starts anew.
+//! Each constraint among pods selects the pods of the same gang, so that the first pod of each gang starts anew. Claims are made by `claims`.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -31,11 +31,15 @@ pub enum Constraint {
     Together,
     /// Preferably no two pods of a gang on a node.
     PreferApart,
+    /// A claim of its own, which is bound.
+    BoundClaim,
+    /// A claim of its own without a volume, of a `WaitForFirstConsumer` class with free volumes.
+    UnboundClaim,
 }
 
 impl Constraint {
-    /// All constraints, in the order of their turns.
-    pub const ALL: [Self; 5] = [Self::Nothing, Self::Spread, Self::Apart, Self::Together, Self::PreferApart];
+    /// All constraints among pods, in the order of their turns.
+    pub const AMONG_PODS: [Self; 5] = [Self::Nothing, Self::Spread, Self::Apart, Self::Together, Self::PreferApart];
 
     /// Returns the words in the table.
     pub const fn name(self) -> &'static str {
@@ -45,11 +49,13 @@ impl Constraint {
             Self::Apart => "anti-affinity on the host",
             Self::Together => "affinity in the zone",
             Self::PreferApart => "preferred anti-affinity on the host",
+            Self::BoundClaim => "a claim that is bound",
+            Self::UnboundClaim => "a claim without a volume",
         }
     }
 
-    /// Returns the fields of a pod's spec, for the pods with this label `app`.
-    pub fn spec(self, app: &str) -> Value {
+    /// Returns the fields of a pod's spec, for the pods with this label `app`. `claim` is the name of the pod's claim.
+    pub fn spec(self, app: &str, claim: &str) -> Value {
         let selector = json!({"matchLabels": {"app": app}});
         let required =
             |key: &str| json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": selector}]});
@@ -62,6 +68,9 @@ impl Constraint {
             Self::Together => json!({"affinity": {"podAffinity": required(ZONE)}}),
             Self::PreferApart => json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
                 [{"weight": 10, "podAffinityTerm": {"topologyKey": host, "labelSelector": selector}}]}}}),
+            Self::BoundClaim | Self::UnboundClaim => {
+                json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]})
+            }
         }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! There is one control plane with many simulated nodes, and the measured schedulers take turns on it, so only results of one run are compared. In
 //! reading order: `stage` (the cluster), `stock` (kube-scheduler as a process), `pods` (the pods and their binding), `constraint` (what the pods
-//! require), `rate` (pods first, then the scheduler), `trickle` (some pods a second), `rest` (start, and nothing to do), `writes` (API requests for Deployments), `table`. Results are
+//! require), `claims` (their claims and volumes), `rate` (pods first, then the scheduler), `trickle` (some pods a second), `rest` (start, and nothing to do), `writes` (API requests for Deployments), `table`. Results are
 //! printed and never judged: nothing here asserts a speed. The results of one run are in `docs/performance.md`, which is not written here.
 
+pub mod claims;
 pub mod constraint;
 pub mod pods;
 pub mod rate;
@@ -64,8 +65,12 @@ enum Part {
     Trickle,
     /// The API requests for Deployments.
     Writes,
+    /// The trickle of pods with a claim each, ours and kube-scheduler's.
+    Claims,
     /// Start, trickle and rest with many running pods.
     Full,
+    /// The same with a bound claim for each running pod, without the trickle. Only where it is named: binding the claims takes minutes.
+    FullClaims,
 }
 
 /// Runs the parts and prints the tables. An error is one of the run itself; results from before it are printed, too.
@@ -89,12 +94,16 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
     }
     if wants(Part::Constraints) {
         constraint::label_zones(&stage, usize::try_from(sizes.nodes)?).await?;
-        for constraint in Constraint::ALL {
+        for constraint in Constraint::AMONG_PODS {
             say::line(format!("  {pods} pods first, then the scheduler: {}", constraint.name()));
             for kind in [Kind::Gangs, Kind::Stock] {
                 tables.constraints.push((constraint, kind, rate::measure(&mut stage, kind, constraint, pods).await?));
             }
         }
+    }
+    let with_claims = [Part::Claims, Part::FullClaims].map(|part| wants(part) && (part == Part::Claims || sizes.only.contains(&part)));
+    if with_claims.contains(&true) {
+        claims::prepare(&stage).await?;
     }
     if wants(Part::Trickle) {
         trickles(&mut stage, sizes, 0, tables).await?;
@@ -105,16 +114,28 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
             tables.writes.push(writes::measure(&mut stage, usize::try_from(sizes.deployments)?, stock).await?);
         }
     }
-    if wants(Part::Full) {
+    if wants(Part::Claims) {
+        for constraint in [Constraint::Nothing, Constraint::BoundClaim, Constraint::UnboundClaim] {
+            for kind in [Kind::Single, Kind::Stock] {
+                trickle(&mut stage, kind, constraint, sizes, 0, tables).await?;
+            }
+        }
+    }
+    let full_claims = sizes.only.contains(&Part::FullClaims);
+    if wants(Part::Full) || full_claims {
+        ensure!(!(full_claims && sizes.only.contains(&Part::Full)), "full and full-claims need a run each");
         say::line(format!("  {} running pods are created", sizes.running));
-        pods::run_many(&stage, usize::try_from(sizes.running)?).await?;
+        let constraint = if full_claims { Constraint::BoundClaim } else { Constraint::Nothing };
+        pods::run_many(&stage, usize::try_from(sizes.running)?, constraint).await?;
         tables.running = sizes.running;
         // The API server is still busy with the new pods for the first one, so both come twice.
         for stock in [false, true, true, false] {
             say::line(format!("  start of {}", if stock { "kube-scheduler" } else { "podgroup-scheduler" }));
             tables.starts.push((stock, rest::first_bind(&mut stage, stock).await?));
         }
-        trickles(&mut stage, sizes, sizes.running, tables).await?;
+        if !full_claims {
+            trickles(&mut stage, sizes, sizes.running, tables).await?;
+        }
         for stock in [false, true] {
             say::line("  at rest");
             tables.rests.push(rest::at_rest(&mut stage, stock, sizes.seconds).await?);
@@ -127,9 +148,14 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
 
 async fn trickles(stage: &mut Stage, sizes: &Sizes, running: u32, tables: &mut Tables) -> Result<()> {
     for kind in [Kind::Single, Kind::Bare, Kind::Stock] {
-        say::line(format!("  {} {} pods a second beside {running}", sizes.per_second, kind.name()));
-        let times = trickle::measure(stage, kind, sizes.per_second, sizes.seconds).await?;
-        tables.trickles.push((running, kind, times));
+        trickle(stage, kind, Constraint::Nothing, sizes, running, tables).await?;
     }
+    Ok(())
+}
+
+async fn trickle(stage: &mut Stage, kind: Kind, constraint: Constraint, sizes: &Sizes, running: u32, tables: &mut Tables) -> Result<()> {
+    say::line(format!("  {} pods a second ({}, {}) beside {running}", sizes.per_second, kind.name(), constraint.name()));
+    let times = trickle::measure(stage, kind, constraint, sizes.per_second, sizes.seconds).await?;
+    tables.trickles.push((running, kind, constraint, times));
     Ok(())
 }

@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use super::claims;
 use super::constraint::Constraint;
 use super::stage::Stage;
 use crate::load::calls::{Call, Log};
@@ -21,7 +22,7 @@ use crate::workloads::kinds::PLAYED_BY_THE_CASE;
 pub const GANG: usize = 10;
 
 /// The namespace of the pods that run from the start.
-const RUNNING: &str = "running";
+pub const RUNNING: &str = "running";
 
 /// The kinds of pods: their scheduler and their PodGroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ fn pod(kind: Kind, constraint: Constraint, number: usize) -> Result<Pod> {
     }
     let containers = [container(&[("cpu", "100m"), ("memory", "128Mi")])];
     let app = if constraint == Constraint::Nothing { "bench".to_owned() } else { group_name(number / GANG) };
-    let mut spec = constraint.spec(&app);
+    let mut spec = constraint.spec(&app, &claims::name(number));
     let rest = json!({"schedulerName": kind.scheduler(), "terminationGracePeriodSeconds": 0, "containers": containers});
     if let (Some(spec), Value::Object(rest)) = (spec.as_object_mut(), rest) {
         spec.extend(rest);
@@ -137,11 +138,12 @@ pub async fn clear(stage: &Stage) -> Result<()> {
     until_count(&groups, 0, "the PodGroups are gone").await
 }
 
-/// Creates `count` running pods of ours, in gangs, on all nodes in turn.
-pub async fn run_many(stage: &Stage, count: usize) -> Result<()> {
+/// Creates `count` running pods of ours, in gangs, on all nodes in turn, with a bound claim each if wanted.
+pub async fn run_many(stage: &Stage, count: usize, constraint: Constraint) -> Result<()> {
     let client = stage.client();
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": RUNNING}}))?;
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    claims::make(stage, RUNNING, constraint, count).await?;
     let (groups, pods) = (podgroups_in(&client, RUNNING), Api::<Pod>::namespaced(client.clone(), RUNNING));
     let nodes = crate::load::look::count(&Api::<k8s_openapi::api::core::v1::Node>::all(client.clone())).await?;
     each(count.div_ceil(GANG), AT_ONCE, |number| {
@@ -155,7 +157,7 @@ pub async fn run_many(stage: &Stage, count: usize) -> Result<()> {
     each(count, AT_ONCE, |number| {
         let pods = &pods;
         async move {
-            let mut pod = pod(Kind::Gangs, Constraint::Nothing, number)?;
+            let mut pod = pod(Kind::Gangs, constraint, number)?;
             pod.metadata.annotations.iter_mut().for_each(|all| drop(all.remove(PLAYED_BY_THE_CASE)));
             pod.spec.iter_mut().for_each(|spec| spec.node_name = Some(format!("node-{:04}", number % nodes)));
             pods.create(&PostParams::default(), &pod).await?;

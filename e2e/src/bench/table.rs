@@ -16,7 +16,7 @@ pub struct Tables {
     /// The same for pods with constraints, ours and kube-scheduler's in turn.
     pub constraints: Vec<(Constraint, Kind, Rate)>,
     /// The latencies, with the number of running pods.
-    pub trickles: Vec<(u32, Kind, Times)>,
+    pub trickles: Vec<(u32, Kind, Constraint, Times)>,
     /// The requests for Deployments.
     pub writes: Vec<Writes>,
     /// The number of running pods in the following results.
@@ -48,9 +48,12 @@ impl Tables {
         }
         if !self.trickles.is_empty() {
             say::headline("some pods a second: creation to binding");
-            say::line("| running pods | program | median, ms | 99 %, ms | longest, ms |\n|---|---|---|---|---|");
-            for (running, kind, times) in &self.trickles {
-                say::line(format!("| {running} | {} | {:.0} | {:.0} | {:.0} |", kind.name(), times.median, times.most, times.longest));
+            say::line(
+                "| running pods | each pod has | program | median, ms | 99 %, ms | longest, ms | writes per pod |\n|---|---|---|---|---|---|---|",
+            );
+            for (running, kind, constraint, Times { writes, median, most, longest }) in &self.trickles {
+                let (has, name) = (constraint.name(), kind.name());
+                say::line(format!("| {running} | {has} | {name} | {median:.0} | {most:.0} | {longest:.0} | {writes:.2} |"));
             }
         }
         if !self.writes.is_empty() {

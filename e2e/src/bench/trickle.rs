@@ -12,19 +12,25 @@ use kube::Api;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use super::claims;
 use super::constraint::Constraint;
 use super::pods::{Kind, binds, clear, make, make_groups, until_bound};
 use super::stage::Stage;
+use super::stock;
+use super::writes::writes_per_pod;
+use crate::load::calls::Tally;
 use crate::objects::NAMESPACE;
-use crate::say;
 use crate::wait::secs;
+use crate::{chart, say};
 
 /// The pause between the start of the scheduler and the first pod, in which it writes its first statuses.
 const REST: Duration = secs(4);
 
-/// Milliseconds from creation to binding.
+/// Milliseconds from creation to binding, and what it cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
+    /// The writes of the scheduler (and of the controller, where it makes the PodGroups) for each pod.
+    pub writes: f64,
     /// Of at most half of the pods.
     pub median: f64,
     /// The 99th percentile.
@@ -38,14 +44,15 @@ impl Times {
     pub fn of(mut millis: Vec<f64>) -> Option<Self> {
         millis.sort_by(f64::total_cmp);
         let at = |percent: usize| millis.get((millis.len() * percent / 100).min(millis.len().saturating_sub(1))).copied();
-        Some(Self { median: at(50)?, most: at(99)?, longest: at(100)? })
+        Some(Self { writes: 0.0, median: at(50)?, most: at(99)?, longest: at(100)? })
     }
 }
 
-/// Creates `per_second` pods for `seconds` seconds; afterwards the pods are deleted and the scheduler has ended.
-pub async fn measure(stage: &mut Stage, kind: Kind, per_second: u32, seconds: u64) -> Result<Times> {
+/// Creates `per_second` pods with this constraint for `seconds` seconds; afterwards the pods and their claims are deleted and the scheduler has ended.
+pub async fn measure(stage: &mut Stage, kind: Kind, constraint: Constraint, per_second: u32, seconds: u64) -> Result<Times> {
     let count = usize::try_from(u64::from(per_second) * seconds)?;
     make_groups(stage, kind, count).await?;
+    claims::make(stage, NAMESPACE, constraint, count).await?;
     match kind {
         Kind::Stock => stage.launch_stock().await?,
         Kind::Bare => stage.start_ours().await?,
@@ -60,14 +67,23 @@ pub async fn measure(stage: &mut Stage, kind: Kind, per_second: u32, seconds: u6
     for number in 0..count {
         clock.tick().await;
         let pods = pods.clone();
-        making.spawn(async move { make(&pods, kind, Constraint::Nothing, number).await });
+        making.spawn(async move { make(&pods, kind, constraint, number).await });
     }
     while let Some(made) = making.join_next().await {
         made??;
     }
-    let calls = until_bound(&mut log, count).await?;
+    let mut calls = until_bound(&mut log, count).await?;
+    let programs: &[&str] = match kind {
+        Kind::Stock => &[stock::NAME],
+        Kind::Bare => &[chart::SCHEDULER, chart::CONTROLLER],
+        Kind::Gangs | Kind::Single | Kind::Flood => &[chart::SCHEDULER],
+    };
+    for name in programs {
+        calls.extend(log.until_calm(&chart::user(name)).await?);
+    }
     stage.stop().await?;
     clear(stage).await?;
+    claims::clear(stage, NAMESPACE).await?;
     let mut created = BTreeMap::new();
     for call in calls.iter().filter(|call| call.kind() == "create pods" && call.code == 201) {
         created.insert(&call.name, call.ended);
@@ -75,8 +91,12 @@ pub async fn measure(stage: &mut Stage, kind: Kind, per_second: u32, seconds: u6
     let wait = |call: &crate::load::calls::Call| Some(call.ended.duration_since(*created.get(&call.name)?).as_secs_f64() * 1000.0);
     let millis: Vec<f64> = calls.iter().filter(|call| binds(call)).filter_map(wait).collect();
     ensure!(millis.len() == count, "the log shows creation and binding of {} of {count} pods", millis.len());
-    let times = Times::of(millis).context("no pods")?;
-    say::line(format!("    {:.0} ms, 99 %: {:.0}, longest {:.0}", times.median, times.most, times.longest));
+    let mut written = BTreeMap::new();
+    for name in programs {
+        Tally::of(&calls, &chart::user(name)).all.into_iter().for_each(|(kind, number)| *written.entry(kind).or_default() += number);
+    }
+    let times = Times { writes: writes_per_pod(&written, count), ..Times::of(millis).context("no pods")? };
+    say::line(format!("    {:.0} ms, 99 %: {:.0}, longest {:.0}; {written:?}", times.median, times.most, times.longest));
     Ok(times)
 }
 

@@ -35,14 +35,19 @@ pub struct Writes {
 impl Writes {
     /// Returns the writes per pod.
     pub fn per_pod(&self) -> f64 {
-        let reads = |kind: &str| ["get ", "list ", "watch "].iter().any(|verb| kind.starts_with(verb));
-        self.calls.iter().filter(|(kind, _)| !reads(kind)).map(|(_, number)| *number as f64).sum::<f64>() / self.pods as f64
+        writes_per_pod(&self.calls, self.pods)
     }
 
     /// Returns the number of lists.
     pub fn lists(&self) -> u64 {
         self.calls.iter().filter(|(kind, _)| kind.starts_with("list ")).map(|(_, number)| number).sum()
     }
+}
+
+/// Returns how many of these calls, by kind, are writes, for each of so many pods.
+pub fn writes_per_pod(calls: &BTreeMap<String, u64>, pods: usize) -> f64 {
+    let reads = |kind: &str| ["get ", "list ", "watch "].iter().any(|verb| kind.starts_with(verb));
+    calls.iter().filter(|(kind, _)| !reads(kind)).map(|(_, number)| *number as f64).sum::<f64>() / pods as f64
 }
 
 /// Creates `count` Deployments and counts; afterwards they are deleted and the scheduler has ended.

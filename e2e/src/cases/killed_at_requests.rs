@@ -61,7 +61,7 @@ pub(super) async fn each(w: &mut World, requests: Requests) -> Result<()> {
 }
 
 /// Returns the numbers of writes after which the scheduler is killed, without and with a cordon.
-fn draw(requests: Requests, all: u32, seed: u64) -> (BTreeSet<u32>, BTreeSet<u32>) {
+pub(super) fn draw(requests: Requests, all: u32, seed: u64) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let mut dice = Dice(seed);
     let mut some = |count: usize| {
         let mut drawn = BTreeSet::new();

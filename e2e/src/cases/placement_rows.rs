@@ -1,6 +1,7 @@
 //! Which cases show where pods go, and with which volumes? Rows P and V of the scenario table.
 
-use super::{bad, nominated_by_others, placing, provisioned, unbound_claims, volumes};
+use super::killed_at_requests::Requests;
+use super::{bad, claims_change, killed_with_claims, nominated_by_others, placing, provisioned, tied_claims, unbound_claims, volumes};
 use crate::case::{CASE_TIME, Case, UnderFaults};
 use crate::faults::Faults;
 use crate::wait::secs;
@@ -16,6 +17,7 @@ pub(super) fn rows() -> Vec<Case> {
     // The simulated kubelets end the helper pods of the provisioner.
     let with_helpers = || Setup { jobs_run_on: true, ..Setup::default() };
     let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
+    let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
     let quick_aimed = || Setup { disable_qps_limits: true, ..aimed() };
     vec![
         case!("P1", "a Deployment that is spread over zones", usual(), placing::spread_over_zones).also_under_faults(),
@@ -41,9 +43,26 @@ pub(super) fn rows() -> Vec<Case> {
             "a gang waits for the binder with its places, and goes on after a restart",
             usual(),
             unbound_claims::held_until_all_are_bound
+        )
+        .under_faults_in_soak(),
+        case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang).under_faults_in_soak(),
+        case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left)
+            .under_faults_in_soak(),
+        case!("V20", "bad input among claims, volumes and classes", usual(), bad::claims::of_claims, 1_000),
+        case!("V20-10000", "the same with 10,000 claims in the namespace", quick(), bad::claims::of_claims, 10_000)
+            .within(secs(900))
+            .only_in_soak(),
+        case!(
+            "V21",
+            "the scheduler is killed at some of its requests for a gang with claims, and between two bindings",
+            aimed(),
+            killed_with_claims::each,
+            Requests::Drawn(3, 0)
         ),
-        case!("V7", "volumes that are made for a gang, one of them late", usual(), unbound_claims::made_for_a_gang),
-        case!("V8", "a gang waits until its driver has storage for its volumes", usual(), unbound_claims::made_where_storage_is_left),
+        case!("V21-all", "the same at every request", aimed(), killed_with_claims::each, Requests::Every).within(secs(1800)).only_in_soak(),
+        case!("V22", "a zone goes while volumes are made there for a gang", usual(), claims_change::zone_goes).under_faults_in_soak(),
+        case!("V23", "every write that ties a claim of a gang fails in another way", aimed(), tied_claims::each_fails_differently),
+        case!("V24", "claims and volumes that are other than decided", usual(), claims_change::other_than_decided).under_faults_in_soak(),
         case!("V9", "StatefulSets with claims, scaled down and up again", with_helpers(), provisioned::stateful_sets),
         case!("V10", "a gang of four with claims in one zone", with_helpers(), provisioned::gang_in_one_zone),
         case!("V11", "a gang with one claim that cannot be provisioned", with_helpers(), provisioned::one_claim_fails),

@@ -18,11 +18,11 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
-const HOST: &str = "kubernetes.io/hostname";
+pub(super) const HOST: &str = "kubernetes.io/hostname";
 pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// The provisioner of the class `made`, which is this case.
-const PROVISIONER: &str = "made.example.com";
+/// The provisioner of the class `made`, which is the case itself.
+pub(super) const PROVISIONER: &str = "made.example.com";
 
 pub(super) fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
     Api::namespaced(client.clone(), NAMESPACE)
@@ -75,7 +75,7 @@ pub(super) async fn make_local(
 }
 
 /// Creates a PodGroup of all these pods, each with the claim of its name.
-async fn make_gang(client: &Client, name: &str, members: usize) -> Result<Vec<String>> {
+pub(super) async fn make_gang(client: &Client, name: &str, members: usize) -> Result<Vec<String>> {
     make_podgroup(client, name, json!({"minMember": members})).await?;
     let names: Vec<String> = (0..members).map(|number| format!("{name}-{number}")).collect();
     for member in &names {
@@ -99,7 +99,7 @@ pub(super) async fn node_of(client: &Client, group: &str, pod: &str) -> Result<S
 }
 
 /// Waits until a write of the scheduler has tied a claim to the volume.
-async fn wait_tied(client: &Client, volume: &str) -> Result<String> {
+pub(super) async fn wait_tied(client: &Client, volume: &str) -> Result<String> {
     wait_until(secs(20), &format!("volume {volume} names a claim"), || async {
         let claim = Api::<PersistentVolume>::all(client.clone()).get(volume).await?.spec.and_then(|spec| spec.claim_ref?.name);
         Ok(claim.map_or_else(|| Seen::NotYet("none".to_owned()), Seen::Yes))
@@ -188,17 +188,25 @@ pub(super) async fn held_until_all_are_bound(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Makes the volume of the claim for its selected node, as a provisioner would. Returns the node.
-async fn provision(client: &Client, claim: &str) -> Result<String> {
-    let node = wait_until(secs(20), &format!("claim {claim} has a selected node"), || async {
+/// Waits until the claim has a selected node, and returns it.
+pub(super) async fn selected_node(client: &Client, claim: &str) -> Result<String> {
+    wait_until(secs(20), &format!("claim {claim} has a selected node"), || async {
         let node = claims(client).get(claim).await?.annotations().get(SELECTED_NODE).cloned();
         Ok(node.map_or_else(|| Seen::NotYet("none".to_owned()), Seen::Yes))
     })
-    .await?;
-    let object = claims(client).get(claim).await?;
-    let reference =
-        json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": NAMESPACE, "name": claim, "uid": object.uid()});
-    make_local(client, &format!("made-for-{claim}"), "made", 2, (HOST, &node), reference).await?;
+    .await
+}
+
+/// Returns the reference of a volume to the claim.
+pub(super) async fn reference_to(client: &Client, claim: &str) -> Result<Value> {
+    let uid = claims(client).get(claim).await?.uid();
+    Ok(json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": NAMESPACE, "name": claim, "uid": uid}))
+}
+
+/// Makes the volume of the claim for its selected node, as a provisioner would. Returns the node.
+async fn provision(client: &Client, claim: &str) -> Result<String> {
+    let node = selected_node(client, claim).await?;
+    make_local(client, &format!("made-for-{claim}"), "made", 2, (HOST, &node), reference_to(client, claim).await?).await?;
     Ok(node)
 }
 

@@ -6,7 +6,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
-use crate::api::label_selector::LabelSelector;
 use crate::api::podgroup::Selector;
 use crate::api::quantities::RawResources;
 use crate::api::uid::Uid;
@@ -111,7 +110,7 @@ impl ClaimFacts {
     /// Returns the number of requirements and values in the selector of its volume; 0 where it has none, or names its volume.
     #[must_use]
     pub fn selector_size(&self) -> usize {
-        self.request.as_ref().and_then(|request| request.wanted.selector.as_ref()).map_or(0, LabelSelector::size)
+        self.request.as_ref().map_or(0, |request| request.wanted.selector_size)
     }
 
     /// Reads the facts from the object.

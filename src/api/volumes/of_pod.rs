@@ -100,9 +100,9 @@ pub enum WhyUnusable {
         /// The class.
         class: Arc<str>,
     },
-    /// It is not bound, and the selector of its volume has more requirements and values than [`LARGEST_SELECTOR`].
+    /// It is not bound, and with its selector those of the claims of the pod have more requirements and values than [`LARGEST_SELECTOR`].
     SelectorTooLarge {
-        /// Their number.
+        /// Their number, up to this claim.
         size: usize,
     },
     /// It is bound to a volume that does not exist.
@@ -136,7 +136,7 @@ impl fmt::Display for UnusableClaim {
             WhyUnusable::SelectorTooLarge { size } => {
                 write!(
                     f,
-                    "persistentvolumeclaim \"{claim}\": spec.selector: {size} is more than {LARGEST_SELECTOR} requirements and values"
+                    "persistentvolumeclaim \"{claim}\": spec.selector: {size} is more than {LARGEST_SELECTOR} requirements and values in the selectors of the pod's claims"
                 )
             }
             WhyUnusable::VolumeNotFound { volume } => {

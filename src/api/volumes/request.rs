@@ -23,8 +23,8 @@ pub(super) const CLASS_BEFORE: &str = "volume.beta.kubernetes.io/storage-class";
 /// The dimension of the size of claims and volumes.
 pub(super) const STORAGE: &str = "storage";
 
-/// The most requirements and values in the selector of a claim without a volume. A pod of a claim with more is not placed: the selector is compared with the labels
-/// of each free volume.
+/// The most requirements and values in the selectors of the claims of a pod that have no volume. A pod with more is not placed: each selector is compared with the
+/// labels of each free volume.
 pub const LARGEST_SELECTOR: usize = 1_000;
 
 /// What a claim without a volume asks for.
@@ -49,8 +49,10 @@ pub struct Wanted {
     pub modes: BTreeSet<String>,
     /// Whether it is a block device.
     pub is_block: bool,
-    /// The labels that it must have; none where any will do.
+    /// The labels that it must have; none where any will do. One that is too large is not kept: no volume matches it.
     pub selector: Option<LabelSelector>,
+    /// The number of requirements and values in the selector of the claim; 0 where it has none.
+    pub selector_size: usize,
     /// The VolumeAttributesClass; empty where there is none.
     pub attributes_class: String,
 }
@@ -83,6 +85,9 @@ impl ClaimRequest {
         let (meta, spec) = (&claim.metadata, &claim.spec);
         let mut faults = Vec::new();
         let size = storage(&resources(only_storage(spec.resources.requests.as_ref()).as_ref(), "spec.resources.requests", &mut faults));
+        // The API server accepts no selector that cannot be read.
+        let selector = spec.selector.as_ref().map(|selector| LabelSelector::of(Some(selector)).unwrap_or_default());
+        let selector_size = selector.as_ref().map_or(0, LabelSelector::size);
         let selected = meta.annotations.as_ref().and_then(|all| all.get(SELECTED_NODE));
         Self {
             uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
@@ -92,8 +97,8 @@ impl ClaimRequest {
                 size: if faults.is_empty() { size } else { Amount::from_units(i64::MAX) },
                 modes: spec.access_modes.iter().cloned().collect(),
                 is_block: is_block(spec.volume_mode.as_deref()),
-                // The API server accepts no selector that cannot be read.
-                selector: spec.selector.as_ref().map(|selector| LabelSelector::of(Some(selector)).unwrap_or_default()),
+                selector: selector.map(|selector| if selector_size > LARGEST_SELECTOR { LabelSelector::default() } else { selector }),
+                selector_size,
                 attributes_class: spec.volume_attributes_class_name.clone().unwrap_or_default(),
             },
         }
@@ -210,6 +215,20 @@ mod tests {
         for (wanted, serves) in table {
             assert_eq!(offer.serves(&wanted), serves, "{wanted:?}");
         }
+    }
+
+    #[test]
+    fn a_selector_that_is_too_large_is_not_kept_and_matches_nothing() {
+        let with = |values: usize| {
+            let values: Vec<String> = (0..values).map(|at| format!("v{at}")).collect();
+            let expression = json!({ "key": "disk", "operator": "NotIn", "values": values });
+            claim(&json!({ "accessModes": ["ReadWriteOnce"], "selector": { "matchExpressions": [expression] } }))
+        };
+        let (fits, large) = (with(LARGEST_SELECTOR - 1), with(LARGEST_SELECTOR));
+        assert_eq!((fits.selector_size, large.selector_size), (LARGEST_SELECTOR, LARGEST_SELECTOR + 1));
+        let offer = volume(|_| ()).unwrap();
+        assert!(offer.serves(&fits) && !offer.serves(&large));
+        assert_eq!(large.selector, Some(LabelSelector::Nothing));
     }
 
     #[test]

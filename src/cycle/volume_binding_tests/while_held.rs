@@ -26,7 +26,7 @@ fn bind_one(state: &mut SchedulingState, volume_name: &str, claim_name: &str) {
 #[test]
 fn held_pods_are_not_bound_where_a_cycle_would_not_decide_on_it_any_more() {
     type Change = fn(&mut SchedulingState);
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 7] = [
         ("another scheduler has filled the node", |state| {
             let theirs = running(pod("theirs", "x", "theirs", &[("cpu", 3)]), "n1");
             state.apply_pod(PodFacts { scheduler: "another".into(), names_group: false, ..theirs });
@@ -36,6 +36,8 @@ fn held_pods_are_not_bound_where_a_cycle_would_not_decide_on_it_any_more() {
             state.apply_queue(queue("q", None, &[("cpu", 4)]));
             state.apply_group(group("ns", "g", 2, "q"));
         }),
+        ("the node is gone", |state| state.delete_node("n1")),
+        ("the node is cordoned", |state| state.apply_node(NodeFacts { unschedulable: true, ..in_zone("n1", "a") })),
         ("the PodGroup is being deleted", |state| state.apply_group(GroupFacts { deleting: true, ..group("ns", "g", 2, "default") })),
         ("nothing", |_| ()),
     ];

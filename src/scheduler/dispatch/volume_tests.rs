@@ -44,20 +44,25 @@ async fn serve(request: Request, sent: Sent) -> impl IntoResponse {
     (StatusCode::from_u16(code).unwrap(), body.to_string())
 }
 
-/// Sends the write, and returns the reason of a failure and the bodies of the requests by path.
+/// Sends the write for the claim `data`, and returns the reason of a failure and the bodies of the requests by path.
 async fn sent(tie: Tie) -> (Option<&'static str>, BTreeMap<String, Vec<Value>>) {
+    sent_for("data", tie).await
+}
+
+/// Does the same for this claim.
+async fn sent_for(claim: &str, tie: Tie) -> (Option<&'static str>, BTreeMap<String, Vec<Value>>) {
     let log = Sent::default();
     let seen = Arc::clone(&log);
     let app = Router::new().fallback(move |request: Request| serve(request, Arc::clone(&seen)));
     let caller = Caller::new(Duration::from_secs(10), RequestMetrics::new(&metrics::registry().unwrap()).unwrap());
     let mut to = Dispatcher::new(Client::new(app, "ns"), caller, Leadership::always(), 1);
-    let write = VolumeWrite { binding: 3, claim: ClaimKey::new("ns", "data"), claim_uid: Uid::from("u"), tie };
+    let write = VolumeWrite { binding: 3, claim: ClaimKey::new("ns", claim), claim_uid: Uid::from("u"), tie };
     to.send(vec![Command::Volume(write)]);
     let report = to.next().await;
     let reason = if let Report::NotTied(3, _, reason) = report {
         Some(reason)
     } else {
-        assert!(matches!(&report, Report::Tied(claim) if *claim == ClaimKey::new("ns", "data")), "{report:?}");
+        assert!(matches!(&report, Report::Tied(of) if *of == ClaimKey::new("ns", claim)), "{report:?}");
         None
     };
     assert_eq!(to.unknown_outcomes(), 0);
@@ -87,5 +92,7 @@ async fn a_write_without_an_answer_is_sent_again_and_a_refused_one_is_reported()
     {
         let (reason, bodies) = sent(volume(name)).await;
         assert_eq!((reason, count(bodies)), (wanted, requests), "{name}");
+        let (reason, bodies) = sent_for(name, Tie::Node { name: "n".into(), resource_version: 8 }).await;
+        assert_eq!((reason, count(bodies)), (wanted, requests), "claim {name}");
     }
 }

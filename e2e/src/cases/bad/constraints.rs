@@ -374,7 +374,7 @@ fn merged(mut object: Value, fields: &Value) -> Value {
 }
 
 /// Adds the fields of an object to the object at this place.
-fn merge(object: &mut Value, place: &str, fields: &Value) {
+pub(super) fn merge(object: &mut Value, place: &str, fields: &Value) {
     if let (Some(Value::Object(at)), Value::Object(fields)) = (object.pointer_mut(place), fields) {
         at.extend(fields.clone());
     }

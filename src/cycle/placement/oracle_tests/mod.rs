@@ -7,6 +7,7 @@
 mod clusters;
 mod compare;
 mod differences;
+mod ephemeral;
 mod judge;
 mod kinds;
 mod nominated;

@@ -8,11 +8,13 @@ use serde_json::{Value, json};
 
 use super::clusters::named_node;
 use super::compare::compare_each_node;
-use super::judge::agree;
+use super::ephemeral::{Owner, ephemeral_claims, ephemeral_volumes, owner, says_the_same};
+use super::judge::CLAIM;
 use super::pods::{named, without_nulls};
 
 const CLAIMS: usize = 5;
 const VOLUMES: usize = 6;
+const PODS: usize = 3;
 const HOST: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -87,14 +89,19 @@ fn claim() -> impl Strategy<Value = Value> {
     )
 }
 
-fn pod() -> impl Strategy<Value = Value> {
-    prop::collection::btree_set(0..CLAIMS, 1..4).prop_map(|claims| {
-        let volume = |claim: usize| json!({ "name": format!("d{claim}"), "persistentVolumeClaim": { "claimName": format!("c{claim}") } });
-        json!({
+/// A pod with some of the claims, and the owner of the claim of its ephemeral volume, where it has one.
+fn pod() -> impl Strategy<Value = (Value, Owner)> {
+    (prop::collection::btree_set(0..CLAIMS, 1..4), prop::bool::weighted(0.4), owner()).prop_map(|(claims, is_ephemeral, owner)| {
+        let claims = claims
+            .into_iter()
+            .map(|claim| json!({ "name": format!("d{claim}"), "persistentVolumeClaim": { "claimName": format!("c{claim}") } }));
+        let volumes: Vec<Value> = claims.chain(ephemeral_volumes(usize::from(is_ephemeral))).collect();
+        let pod = json!({
             "metadata": { "namespace": "x" },
-            "spec": { "schedulerName": "ours", "containers": [{ "name": "c" }], "volumes": claims.into_iter().map(volume).collect::<Vec<_>>() },
+            "spec": { "schedulerName": "ours", "containers": [{ "name": "c" }], "volumes": volumes },
             "status": { "phase": "Pending" },
-        })
+        });
+        (pod, owner)
     })
 }
 
@@ -134,13 +141,14 @@ fn sized(size: usize) -> Value {
 
 fn question() -> impl Strategy<Value = Value> {
     let node = (maybe(0.9, &["a", "b"]), maybe(0.3, &["1"]));
-    let sizes = |count: usize| Just((1..=count).collect::<Vec<usize>>()).prop_shuffle();
+    // Of all claims, and of all volumes, no two are of equal size.
+    let sizes = || Just((1..=CLAIMS + PODS).collect::<Vec<usize>>()).prop_shuffle();
     let nodes = prop::collection::vec(node, 1..5);
-    let claims = (prop::collection::vec(claim(), CLAIMS), sizes(CLAIMS));
-    let volumes = (prop::collection::vec(volume(), VOLUMES), sizes(VOLUMES));
+    let claims = (prop::collection::vec(claim(), CLAIMS + PODS), sizes());
+    let volumes = (prop::collection::vec(volume(), VOLUMES), sizes());
     let zones = prop::collection::vec(select(&["a", "b"]), 0..2);
     let made = (zones, driver(), prop::collection::vec(capacity(), 0..6));
-    (nodes, claims, volumes, prop::collection::vec(pod(), 1..4), made).prop_map(
+    (nodes, claims, volumes, prop::collection::vec(pod(), 1..=PODS), made).prop_map(
         |(nodes, (claims, sizes), (volumes, volume_sizes), pods, (zones, driver, capacities))| {
             let node = |(number, (zone, rack)): (usize, (Option<String>, Option<String>))| {
                 let labels = json!({ HOST: format!("n{number}"), ZONE: zone, "rack": rack });
@@ -154,7 +162,9 @@ fn question() -> impl Strategy<Value = Value> {
                 claim["spec"]["resources"] = json!({ "requests": sized(size) });
                 claim
             };
-            let claims: Vec<Value> = claims.into_iter().zip(sizes).enumerate().map(named_claim).collect();
+            let mut claims: Vec<Value> = claims.into_iter().zip(sizes).enumerate().map(named_claim).collect();
+            // The last of them are those of ephemeral volumes.
+            let of_pods = claims.split_off(CLAIMS);
             let named_volume = |(number, (mut volume, size)): (usize, (Value, usize))| {
                 volume["metadata"]["name"] = json!(format!("v{number}"));
                 volume["spec"]["capacity"] = sized(size);
@@ -166,7 +176,11 @@ fn question() -> impl Strategy<Value = Value> {
                 volume
             };
             let volumes: Vec<Value> = volumes.into_iter().zip(volume_sizes).enumerate().map(named_volume).collect();
-            let pending: Vec<Value> = pods.into_iter().enumerate().map(|(number, pod)| named(pod, &format!("pending-{number}"))).collect();
+            let (pending, owners): (Vec<Value>, Vec<Owner>) =
+                pods.into_iter().enumerate().map(|(number, (pod, owner))| (named(pod, &format!("pending-{number}")), owner)).unzip();
+            for ((pod, owner), claim) in pending.iter().zip(&owners).zip(&of_pods) {
+                claims.extend(ephemeral_claims(pod, &[*owner], |_| claim.clone()));
+            }
             let terms: Vec<Value> =
                 zones.iter().map(|zone| json!({ "matchLabelExpressions": [{ "key": ZONE, "values": [zone] }] })).collect();
             let class = |name: &str, provisioner: &str, terms: &[Value]| {
@@ -190,5 +204,5 @@ fn question() -> impl Strategy<Value = Value> {
 
 #[test]
 fn property_kube_scheduler_and_our_predicate_say_the_same_of_claims_without_a_volume() {
-    compare_each_node(question(), &["takes", "VolumeBinding"], 1_000, agree);
+    compare_each_node(question(), &["takes", CLAIM, "VolumeBinding"], 1_000, says_the_same);
 }

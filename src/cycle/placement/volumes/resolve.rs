@@ -25,9 +25,14 @@ impl Volumes {
             claims.push((claim, self.usable(pod, terms, claim)?));
         }
         let mut all = PodVolumes::default();
+        let mut size = 0_usize;
         for (claim, facts) in &claims {
             if !facts.is_bound {
                 self.waits_for_pod(facts).map_err(|why| unusable(claim, why))?;
+                size = size.saturating_add(facts.selector_size());
+                if size > LARGEST_SELECTOR {
+                    return Err(unusable(claim, WhyUnusable::SelectorTooLarge { size }));
+                }
                 all.unbound.insert(facts.key.clone());
             }
         }
@@ -77,10 +82,7 @@ impl Volumes {
         match self.classes.get(class) {
             _ if facts.volume.is_some() => Err(WhyUnusable::NotBound { class: Some(Arc::clone(class)) }),
             None => Err(WhyUnusable::ClassNotFound { class: Arc::clone(class) }),
-            Some(known) if known.waits_for_pod => match facts.selector_size() {
-                size if size > LARGEST_SELECTOR => Err(WhyUnusable::SelectorTooLarge { size }),
-                _ => Ok(()),
-            },
+            Some(known) if known.waits_for_pod => Ok(()),
             Some(_) => Err(WhyUnusable::NotBound { class: Some(Arc::clone(class)) }),
         }
     }
