@@ -101,8 +101,8 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
             }
         }
     }
-    let with_claims = [Part::Claims, Part::FullClaims].map(|part| wants(part) && (part == Part::Claims || sizes.only.contains(&part)));
-    if with_claims.contains(&true) {
+    let full_claims = sizes.only.contains(&Part::FullClaims);
+    if wants(Part::Claims) || full_claims {
         claims::prepare(&stage).await?;
     }
     if wants(Part::Trickle) {
@@ -121,7 +121,6 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
             }
         }
     }
-    let full_claims = sizes.only.contains(&Part::FullClaims);
     if wants(Part::Full) || full_claims {
         ensure!(!(full_claims && sizes.only.contains(&Part::Full)), "full and full-claims need a run each");
         say::line(format!("  {} running pods are created", sizes.running));

@@ -12,8 +12,8 @@ use super::ledger::stays_unbound;
 use super::placing::ZONE;
 use super::seen::{accounting_matches_api, group_says};
 use super::unbound_claims::{
-    HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local, node_of, reference_to, selected_node,
-    volume_of, wait_tied,
+    HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local, node_of, provide, selected_node, volume_of,
+    wait_tied,
 };
 use super::volumes::zoned;
 use crate::wait::{Seen, secs, wait_until};
@@ -21,11 +21,6 @@ use crate::workloads::wait_running;
 use crate::world::World;
 
 const CLASS: &str = "made";
-
-/// Makes the volume of the claim, for nodes with this label.
-async fn provision(client: &Client, claim: &str, label: (&str, &str)) -> Result<()> {
-    make_local(client, &format!("made-for-{claim}"), CLASS, 2, label, reference_to(client, claim).await?).await
-}
 
 /// Creates a gang with a claim for each member, and returns the node that each claim is tied to.
 async fn tied_gang(client: &Client, name: &str, members: usize) -> Result<Vec<String>> {
@@ -47,7 +42,7 @@ pub(super) async fn zone_goes(w: &mut World) -> Result<()> {
     make_class(&client, CLASS, PROVISIONER, &["b"]).await?;
     let asked = tied_gang(&client, "g", 2).await?;
     ensure!(asked == ["b1", "b1"], "the claims are tied to {asked:?}");
-    provision(&client, "g-0", (ZONE, "b")).await?;
+    provide(&client, "g-0", (ZONE, "b")).await?;
     group_says(&client, "g", "WaitingForVolumes: waiting for 1 persistentvolumeclaim(s) to be bound, the first is \"g-1\"").await?;
     let nodes: Api<Node> = Api::all(client.clone());
     nodes.delete("b1", &DeleteParams::default()).await?;
@@ -66,7 +61,7 @@ pub(super) async fn zone_goes(w: &mut World) -> Result<()> {
     let node = selected_node(&client, "g-1").await?;
     ensure!(node == "b2", "claim g-1 is tied to {node}");
     stays_unbound(w, "g", 1).await?;
-    provision(&client, "g-1", (HOST, "b2")).await?;
+    provide(&client, "g-1", (HOST, "b2")).await?;
     wait_running(&client, "g", 2, 60).await?;
     for pod in ["g-0", "g-1"] {
         let on = node_of(&client, "g", pod).await?;
@@ -92,22 +87,22 @@ async fn made_elsewhere(w: &mut World, client: &Client) -> Result<()> {
     let asked = tied_gang(client, "elsewhere", 2).await?;
     let first = asked.first().context("no claim")?;
     let other = if first == "a1" { "a2" } else { "a1" };
-    provision(client, "elsewhere-0", (HOST, other)).await?;
+    provide(client, "elsewhere-0", (HOST, other)).await?;
     stays_unbound(w, "elsewhere", 2).await?;
     let second = selected_node(client, "elsewhere-1").await?;
     ensure!(Some(&second) == asked.get(1), "claim elsewhere-1 was tied to {asked:?}, and now to {second}");
-    provision(client, "elsewhere-1", (HOST, &second)).await?;
+    provide(client, "elsewhere-1", (HOST, &second)).await?;
     wait_running(client, "elsewhere", 2, 60).await?;
     are_on(client, "elsewhere", &[other, &second]).await
 }
 
 async fn made_nowhere(w: &mut World, client: &Client) -> Result<()> {
     let asked = tied_gang(client, "nowhere", 2).await?;
-    provision(client, "nowhere-0", (HOST, "later")).await?;
+    provide(client, "nowhere-0", (HOST, "later")).await?;
     let keeps = "persistentvolumeclaim \"nowhere-0\" keeps persistentvolume \"made-for-nowhere-0\" (kubernetes.io/hostname=later)";
     group_says(client, "nowhere", keeps).await?;
     let second = asked.get(1).context("no claim")?;
-    provision(client, "nowhere-1", (HOST, second)).await?;
+    provide(client, "nowhere-1", (HOST, second)).await?;
     stays_unbound(w, "nowhere", 2).await?;
     group_says(client, "nowhere", "didn't match PersistentVolume's node affinity").await?;
     zoned(client, &["later"]).await?;
@@ -118,7 +113,7 @@ async fn made_nowhere(w: &mut World, client: &Client) -> Result<()> {
 async fn claim_made_again(w: &mut World, client: &Client) -> Result<()> {
     let asked = tied_gang(client, "again", 2).await?;
     let first = asked.first().context("no claim")?;
-    provision(client, "again-0", (HOST, first)).await?;
+    provide(client, "again-0", (HOST, first)).await?;
     group_says(client, "again", "waiting for 1 persistentvolumeclaim(s) to be bound, the first is \"again-1\"").await?;
     claims(client).delete("again-1", &DeleteParams::default()).await?;
     group_says(client, "again", "persistentvolumeclaim \"again-1\" not found").await?;
@@ -126,7 +121,7 @@ async fn claim_made_again(w: &mut World, client: &Client) -> Result<()> {
     make_claim(client, "again-1", CLASS, 1).await?;
     let second = selected_node(client, "again-1").await?;
     stays_unbound(w, "again", 1).await?;
-    provision(client, "again-1", (HOST, &second)).await?;
+    provide(client, "again-1", (HOST, &second)).await?;
     wait_running(client, "again", 2, 60).await?;
     are_on(client, "again", &[first, &second]).await
 }

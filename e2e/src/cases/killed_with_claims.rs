@@ -9,12 +9,12 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::killed_at_requests::{Requests, draw};
 use super::seen::{accounting_matches_api, bound};
-use super::unbound_claims::{HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local};
+use super::unbound_claims::{HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local, reference};
 use super::volumes::zoned;
 use crate::faults::{Fault, HttpProxy, Rule, Verb};
 use crate::objects::{NAMESPACE, podgroups};
@@ -63,7 +63,7 @@ impl Provisioner {
             let Some((uid, node)) = claim.uid().zip(claim.annotations().get(SELECTED_NODE).cloned()) else { continue };
             let (name, made_for) = (claim.name_any(), self.made.get(&uid).cloned());
             let Some(made_for) = made_for else {
-                let of = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": NAMESPACE, "name": name, "uid": uid});
+                let of = reference(&name, Some(&uid));
                 make_local(client, &format!("made-for-{name}-on-{node}"), "made", 2, (HOST, &node), of).await?;
                 self.made.insert(uid, node);
                 continue;

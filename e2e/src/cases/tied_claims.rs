@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::seen::accounting_matches_api;
 use super::unbound_claims::{
-    HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local, node_of, reference_to, volume_of,
+    HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local, node_of, provide, volume_of,
 };
 use super::volumes::zoned;
 use crate::faults::{Fault, Refusal, Rule, Verb};
@@ -73,8 +73,7 @@ pub(super) async fn each_fails_differently(w: &mut World) -> Result<()> {
     })
     .await?;
     for (claim, node) in &first {
-        let name = format!("made-for-{claim}");
-        make_local(&client, &name, "made", 2, (HOST, node), reference_to(&client, claim).await?).await?;
+        provide(&client, claim, (HOST, node)).await?;
     }
     wait_running(&client, "g", all, 60).await?;
     for member in &members {

@@ -198,15 +198,24 @@ pub(super) async fn selected_node(client: &Client, claim: &str) -> Result<String
 }
 
 /// Returns the reference of a volume to the claim.
-pub(super) async fn reference_to(client: &Client, claim: &str) -> Result<Value> {
-    let uid = claims(client).get(claim).await?.uid();
-    Ok(json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": NAMESPACE, "name": claim, "uid": uid}))
+async fn reference_to(client: &Client, claim: &str) -> Result<Value> {
+    Ok(reference(claim, claims(client).get(claim).await?.uid().as_deref()))
+}
+
+/// Returns the reference of a volume to the claim with this UID.
+pub(super) fn reference(claim: &str, uid: Option<&str>) -> Value {
+    json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": NAMESPACE, "name": claim, "uid": uid})
+}
+
+/// Makes the volume of the claim for nodes with this label, as the provisioner of the class `made` would.
+pub(super) async fn provide(client: &Client, claim: &str, label: (&str, &str)) -> Result<()> {
+    make_local(client, &format!("made-for-{claim}"), "made", 2, label, reference_to(client, claim).await?).await
 }
 
 /// Makes the volume of the claim for its selected node, as a provisioner would. Returns the node.
 async fn provision(client: &Client, claim: &str) -> Result<String> {
     let node = selected_node(client, claim).await?;
-    make_local(client, &format!("made-for-{claim}"), "made", 2, (HOST, &node), reference_to(client, claim).await?).await?;
+    provide(client, claim, (HOST, &node)).await?;
     Ok(node)
 }
 

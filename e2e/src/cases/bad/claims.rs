@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::CSIStorageCapacity;
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -15,7 +15,7 @@ use super::constraints::expression;
 use crate::cases::ledger::stays_unbound;
 use crate::cases::placing::{ZONE, zoned};
 use crate::cases::seen::{accounting_matches_api, group_says, group_says_within, pods_wait_for};
-use crate::cases::unbound_claims::make_class;
+use crate::cases::unbound_claims::{claims, make_class};
 use crate::load::process;
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_pod, make_podgroup};
 use crate::workloads::{Workload, wait_running};
@@ -80,10 +80,6 @@ fn in_zones(zones: &[&str]) -> Value {
 fn requirements(count: usize) -> Value {
     let all: Vec<Value> = (0..count).map(|at| json!({"key": format!("example.com/k-{at}"), "operator": "DoesNotExist"})).collect();
     json!({"selector": {"matchExpressions": all}})
-}
-
-fn claims(client: &Client) -> Api<PersistentVolumeClaim> {
-    Api::namespaced(client.clone(), NAMESPACE)
 }
 
 async fn make_claim(client: &Client, claim: Value) -> Result<()> {
