@@ -42,6 +42,17 @@ pub struct Now {
     pub since_start: Duration,
 }
 
+/// A binding under way, as it was decided: the watch may show the pod on its node before the API server's answer is taken in.
+#[derive(Debug)]
+struct Binding {
+    /// When it was decided.
+    decided: Duration,
+    /// When the pod was created.
+    created: Timestamp,
+    /// The queue that it is charged to.
+    queue: Arc<str>,
+}
+
 /// The state of the scheduler.
 #[derive(Debug)]
 pub struct State {
@@ -50,8 +61,8 @@ pub struct State {
     policy: Policy,
     pub(super) takeover: Takeover,
     pub(super) view: View,
-    /// The time of the decision of each bind under way.
-    binding: BTreeMap<Uid, Duration>,
+    /// The bindings under way.
+    binding: BTreeMap<Uid, Binding>,
     /// The PodGroups for which pods are preempted, each with the time of the first decision.
     preempting: BTreeMap<GroupKey, Duration>,
     overcommit: Overcommit,
@@ -167,9 +178,11 @@ impl State {
         match report {
             Report::Fenced(fenced) => self.take_fence(&fenced),
             Report::Bound(uid) => {
-                let began = self.binding.remove(&uid);
-                self.metrics.bound(began.map(|began| now.since_start.saturating_sub(began)));
-                self.record_wait(&uid, now);
+                let binding = self.binding.remove(&uid);
+                self.metrics.bound(binding.as_ref().map(|binding| now.since_start.saturating_sub(binding.decided)));
+                if let Some(binding) = binding {
+                    self.record_wait(&binding, now);
+                }
                 self.scheduling.confirm(&uid);
             }
             Report::NotBound(uid, reason) => {
@@ -213,11 +226,10 @@ impl State {
     }
 
     /// Records how long a pod waited that was just bound. The clock of this machine can be behind that of the API server.
-    fn record_wait(&self, uid: &Uid, now: Now) {
-        let cache = self.scheduling.cache();
-        let Some((facts, bound)) = cache.pods().get(uid).and_then(|pod| Some((&pod.facts, pod.assumed.as_ref()?))) else { return };
-        let waited = Duration::try_from(now.wall.duration_since(facts.created)).unwrap_or_default();
-        self.metrics.waiting_times.bound(Some(&bound.queue).filter(|queue| cache.queues().contains_key(*queue)), waited);
+    fn record_wait(&self, binding: &Binding, now: Now) {
+        let waited = Duration::try_from(now.wall.duration_since(binding.created)).unwrap_or_default();
+        let exists = self.scheduling.cache().queues().contains_key(&binding.queue);
+        self.metrics.waiting_times.bound(Some(&binding.queue).filter(|_| exists), waited);
     }
 
     /// Takes in the outcome of a fence. A pod that turned out to be bound is waited for until the watch shows it.
@@ -286,7 +298,10 @@ impl State {
             }
             self.time_preemptions(&plan, now.since_start);
             for bind in plan.binds {
-                self.binding.insert(bind.uid.clone(), now.since_start);
+                if let Some(pod) = self.scheduling.cache().pods().get(&bind.uid) {
+                    let binding = Binding { decided: now.since_start, created: pod.facts.created, queue: Arc::clone(&bind.queue) };
+                    self.binding.insert(bind.uid.clone(), binding);
+                }
                 commands.push(Command::Bind(bind));
             }
             commands.extend(plan.volumes.into_iter().map(Command::Volume));

@@ -319,8 +319,8 @@ fn a_binding_is_sent_again_by_a_leader_with_a_recent_view_while_its_decision_hol
 #[test]
 fn the_wait_of_a_bound_pod_counts_for_its_queue_until_the_queue_is_deleted() {
     let created = Timestamp::UNIX_EPOCH;
-    let pods = ["a", "b"].map(|name| PodFacts { created, ..pod("ns", name, name, &[("cpu", 1)]) });
-    let groups = ["a", "b"].map(|name| group("ns", name, 1, "team"));
+    let pods = ["a", "b", "c"].map(|name| PodFacts { created, ..pod("ns", name, name, &[("cpu", 1)]) });
+    let groups = ["a", "b", "c"].map(|name| group("ns", name, 1, "team"));
     let mut state =
         leading(state(), vec![node("n", &[("cpu", 4)])], pods.to_vec(), groups.to_vec(), vec![queue("team", Some("root"), &[])]);
     let _binds = state.tick(at(0));
@@ -328,7 +328,11 @@ fn the_wait_of_a_bound_pod_counts_for_its_queue_until_the_queue_is_deleted() {
     state.learn(Report::Bound("ns/a".into()), now);
     // A clock that is behind that of the API server.
     state.learn(Report::Bound("ns/b".into()), Now { wall: created - Duration::from_secs(7), ..at(200) });
-    assert_eq!(state.metrics.waiting_times.recorded("team"), (2, 7.0));
+    // The watch shows the binding before the answer comes.
+    let shown = PodFacts { charged_queue: Some("team".into()), ..running(pods[2].clone(), "n") };
+    state.apply(Event::Pods(Change::Apply(shown)), at(250));
+    state.learn(Report::Bound("ns/c".into()), now);
+    assert_eq!(state.metrics.waiting_times.recorded("team"), (3, 14.0));
     state.apply(Event::Queues(Change::Delete(Arc::from("team"))), at(300));
     assert_eq!(state.metrics.waiting_times.recorded("team"), (0, 0.0));
 }
