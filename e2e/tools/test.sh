@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What does `make test` run, in which order, and how long did each part take? The Makefile calls it; each part is a verb of the Makefile.
 #
-#   prerequisites, format, tools ─┬─▶ programs, tests (compiled), lints ─┬─▶ observer's tests ─┬─▶ cases: they mostly wait for others
-#                                 ╰─▶ shipped ───────────────────────────╯                     ╰─▶ unit and property tests: they only compute, so at a low priority
+#   prerequisites, format, tools ─┬─▶ programs, tests (compiled), lints ─┬─▶ unit and property tests ─▶ observer's tests ─▶ cases
+#                                 ╰─▶ shipped ───────────────────────────╯
 #
-# `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. Everything is compiled before the first case: cases have
-# deadlines, and compilers beside them take both cores for minutes. The two lanes of compilers have folders of their own in target/, so neither waits for the other.
+# `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. Nothing runs beside the cases and the observer's tests: they
+# have deadlines, and what only computes takes both cores for minutes, also at a low priority. The two lanes of compilers have folders of their own in target/, so neither
+# waits for the other.
 #
 # The output of a part of the second lane is printed when the part ends, so that the lines of two parts do not mix. A part that fails does not stop the others,
 # but without programs there is no case.
@@ -53,11 +54,6 @@ lane() {
 # The end of the second lane, and its status.
 lane_ended() { local status; wait "$lane"; status=$?; lane=; return "$status"; }
 
-unit() {
-  renice -n 10 -p "$BASHPID" >/dev/null 2>&1
-  quiet_part unit verb unit
-}
-
 verb prerequisites || exit 1
 part format verb format || exit 1
 part tools verb provisioner || exit 1
@@ -73,11 +69,9 @@ lane_ended || exit 1
 mkdir -p "$work/bin"
 cp target/debug/{e2e,podgroup-controller,podgroup-scheduler,kubectl-podgroup} "$work/bin/" || exit 1
 
-# These have deadlines too, and at a low priority beside the cases they get too little of the processors.
+part unit verb unit || failed=1
 part observer verb observer || failed=1
-lane unit
 BIN=$work/bin PODGROUP_E2E=$work/bin/e2e PODGROUP_BUILT=1 part cases verb e2e || failed=1
-lane_ended || failed=1
 
 printf '\n'
 cat "$work/sum"

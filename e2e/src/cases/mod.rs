@@ -174,6 +174,7 @@ pub fn table() -> Vec<Case> {
         case!("L1", "flapping Deployments keep exactly one PodGroup, with the right owner", quick(), lifecycle::flapping)
             .also_under_faults(),
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping)
+            .only_in_soak()
             .under_faults_in_soak(),
         case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), stateful::flapping)
             .also_under_faults(),
@@ -182,7 +183,7 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("L3", "a StatefulSet is deleted and recreated a hundred times", usual(), stateful::made_again)
             .as_shipped()
-            .also_under_faults(),
+            .under_faults_in_soak(),
         case!("L4", "a PodGroup that a user deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
         case!(
             "L4-no-policy",
@@ -194,10 +195,10 @@ pub fn table() -> Vec<Case> {
         case!("L4-again", "another client deletes a PodGroup each time that it is created", usual(), recreated::less_and_less_often),
         case!("L5", "minMember follows group-min-member of a running Deployment", usual(), lifecycle::min_member_followed)
             .also_under_faults(),
-        case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).also_under_faults(),
+        case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).under_faults_in_soak(),
         case!("L8", "an absurd group-min-member is reported and delays no other Deployment", usual(), lifecycle::absurd_min_member)
             .also_under_faults(),
-        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).as_shipped().also_under_faults(),
+        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).as_shipped().under_faults_in_soak(),
         case!("F-3x0s", "20 Deployments and 20 StatefulSets flap together 3 times", quick(), flaps::together, 3, secs(0))
             .also_under_faults(),
         // The other pauses are in the soak: L1, L2 and the row above hold the same property every day.
@@ -258,16 +259,16 @@ pub fn table() -> Vec<Case> {
         case!("L13", "the condition Unschedulable ends when the gang runs", usual(), waits::condition_ends_with_the_waiting, 3)
             .under_faults_in_soak(),
         case!("L13-60", "the same after a minute", usual(), waits::condition_ends_with_the_waiting, 60).only_in_soak(),
-        case!("L14", "pods of another scheduler cost no API call", quick(), foreign_pods::cost_nothing, 200).also_under_faults(),
+        case!("L14", "pods of another scheduler cost no API call", quick(), foreign_pods::cost_nothing, 200).under_faults_in_soak(),
         case!("L14-1000", "the same for a thousand ReplicaSets", quick(), foreign_pods::cost_nothing, 1000)
             .within(secs(900))
             .only_in_soak(),
         case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted)
-            .also_under_faults(),
+            .under_faults_in_soak(),
         case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment)
             .under_faults_in_soak(),
         case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_while_the_controller_is_down)
-            .also_under_faults(),
+            .under_faults_in_soak(),
         case!(
             "O1-stateful-ordered",
             "an OrderedReady StatefulSet is no gang, and an Event says so",
