@@ -4,11 +4,11 @@
 //! free volume of its class that serves it and that the node can mount; of equal ones the first by name. A claim without such a volume gets one made, if its class can make
 //! one for the node and its driver has enough storage there. Some claims have no choice left: one that an earlier pod has reserved for, one with a selected node, and one that a volume names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, btree_set};
 use std::sync::Arc;
 
 use crate::api::NodeFacts;
-use crate::api::pod::NodeRequirement;
 use crate::api::volumes::{ClaimFacts, ClaimKey, ClaimRequest, StorageClassFacts, VolumeFacts};
 use crate::cycle::explain::Reason;
 use crate::cycle::placement::filter::can_mount;
@@ -16,6 +16,7 @@ use crate::resources::Amount;
 
 use super::Volumes;
 use super::capacities::Capacities;
+use super::free::{OfClass, Sorted};
 use super::reserved::Reservation;
 
 /// How a claim gets its volume.
@@ -174,61 +175,64 @@ impl From<'_> {
     }
 }
 
-/// The free volumes that serve a claim, the smallest first.
-///
-/// Most local volumes name one node. So volumes are found by a label that the node must have, where each of their terms requires one.
-#[derive(Debug, Default)]
+/// The free volumes that serve a claim, looked for when a node asks: a cluster may have thousands of them, and most nodes ask for few.
+#[derive(Debug)]
 struct Candidates<'a> {
-    volumes: Vec<&'a VolumeFacts>,
-    /// The places of volumes that are found by no label.
-    others: Vec<usize>,
-    /// By key and value of a label that the node must have.
-    by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
+    known: &'a Volumes,
+    request: &'a ClaimRequest,
+    /// Those of the class.
+    free: Option<&'a OfClass>,
+    /// What was found, by list. The lists are borrowed, so each keeps its address.
+    found: RefCell<HashMap<*const Sorted, Found<'a>>>,
+}
+
+/// What was found in a list: each list is read once, however many nodes ask for it.
+#[derive(Debug)]
+struct Found<'a> {
+    /// Those that serve the claim, the smallest first.
+    serving: Vec<&'a VolumeFacts>,
+    /// What was not read yet.
+    rest: btree_set::Range<'a, (Amount, Arc<str>)>,
 }
 
 impl<'a> Candidates<'a> {
-    fn of(volumes: &'a Volumes, class: &Arc<str>, request: &ClaimRequest) -> Self {
-        let mut all = Self::default();
-        for name in volumes.free.of_class(class) {
-            let Some(volume) = volumes.volumes.get(name).filter(|_| !volumes.reserved.has_volume(name)) else { continue };
-            if volume.offer.as_ref().is_some_and(|offer| offer.serves(&request.wanted)) {
-                all.add(volume);
-            }
-        }
-        all
-    }
-
-    fn add(&mut self, volume: &'a VolumeFacts) {
-        let place = self.volumes.len();
-        self.volumes.push(volume);
-        let Some(labels) = required_labels(volume) else { return self.others.push(place) };
-        for requirement in labels {
-            for value in &requirement.values {
-                let places = self.by_label.entry(&requirement.key).or_default().entry(value).or_default();
-                if places.last() != Some(&place) {
-                    places.push(place);
-                }
-            }
-        }
+    fn of(known: &'a Volumes, class: &str, request: &'a ClaimRequest) -> Self {
+        Self { known, request, free: known.free.of_class(class), found: RefCell::default() }
     }
 
     /// Returns the first volume that the node can mount and that is not chosen for another claim.
     fn first_on(&self, node: &NodeFacts, chosen: &[(ClaimKey, Source)]) -> Option<&'a VolumeFacts> {
         let is_chosen =
             |volume: &VolumeFacts| chosen.iter().any(|(_, source)| matches!(source, Source::Volume(name) if *name == volume.name));
-        let fits = |place: &&usize| {
-            let volume = self.volumes.get(**place);
-            volume.is_some_and(|volume| !is_chosen(volume) && can_mount(&volume.affinity, node))
-        };
-        let with_label = self.by_label.iter().filter_map(|(key, values)| values.get(node.labels.get(*key)?.as_str()));
-        let first = with_label.chain([&self.others]).filter_map(|places| places.iter().find(fits)).min()?;
-        self.volumes.get(*first).copied()
+        let fits = |volume: &VolumeFacts| !is_chosen(volume) && can_mount(&volume.affinity, node);
+        let lists = self.free.into_iter().flat_map(|free| free.for_labels(&node.labels));
+        let size = |volume: &&VolumeFacts| (volume.offer.as_ref().map(|offer| offer.size), Arc::clone(&volume.name));
+        lists.filter_map(|list| self.first_of(list, fits)).min_by_key(size)
     }
-}
 
-/// Returns a requirement of each term of the volume that a label has one of some values; none where a term has no such requirement, or where what counts depends on
-/// the node's CSI drivers.
-fn required_labels(volume: &VolumeFacts) -> Option<Vec<&NodeRequirement>> {
-    let terms = volume.affinity.terms.as_ref().filter(|_| volume.affinity.migrated.is_none())?;
-    terms.iter().map(|term| term.match_expressions.iter().find(|requirement| requirement.operator == "In")).collect()
+    /// Returns the first volume of the list that serves the claim and fits.
+    fn first_of(&self, list: &'a Sorted, fits: impl Fn(&VolumeFacts) -> bool) -> Option<&'a VolumeFacts> {
+        let mut found = self.found.borrow_mut();
+        let found = found.entry(std::ptr::from_ref(list)).or_insert_with(|| {
+            let least = (self.request.wanted.size, Arc::from(""));
+            Found { serving: Vec::new(), rest: list.range(least..) }
+        });
+        if let Some(volume) = found.serving.iter().find(|volume| fits(volume)) {
+            return Some(volume);
+        }
+        for (_, name) in found.rest.by_ref() {
+            let Some(volume) = self.known.volumes.get(name).filter(|volume| self.serves(volume)) else { continue };
+            found.serving.push(volume);
+            if fits(volume) {
+                return Some(volume);
+            }
+        }
+        None
+    }
+
+    /// Returns whether the free volume may be the claim's.
+    fn serves(&self, volume: &VolumeFacts) -> bool {
+        let serves = || volume.offer.as_ref().is_some_and(|offer| offer.serves(&self.request.wanted));
+        !self.known.reserved.has_volume(&volume.name) && serves()
+    }
 }
