@@ -40,7 +40,7 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     let dashboards = dashboards()?;
     let panels: Vec<Panel> = dashboards.iter().flat_map(|dashboard| dashboard.panels.clone()).collect();
     lifecycle(w, &client).await?;
-    queues(&client).await?;
+    queues(&client, &prometheus).await?;
     turns(w, &client, &prometheus, &panels).await?;
     unreadable(w, &client).await?;
     w.scheduler_path()?.cut();
@@ -142,7 +142,7 @@ async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
 /// `a` borrows four and gives two back to `b`; `ml` is full because of its parent `team`, and both lack two of their share; `shut` is closed; `b`
 /// waits for a resource that no node has; `spare` has a guarantee of one. `dept` deserves a resource that its own `lab` may not have, and lacks
 /// nothing.
-async fn queues(client: &Client) -> Result<()> {
+async fn queues(client: &Client, prometheus: &Prometheus) -> Result<()> {
     for (name, spec) in [
         ("a", json!({"deserved": {"cpu": "6"}})),
         ("b", json!({"deserved": {"cpu": "6"}, "capability": {"example.com/gpu": "4"}})),
@@ -160,6 +160,12 @@ async fn queues(client: &Client) -> Result<()> {
     patch_queue(client, "shut", closed).await?;
     Workload::new("fits").replicas(2).asks(&[("cpu", "1")]).queue("ml").make(client).await?;
     wait_running(client, "fits", 2, 10).await?;
+    // A rate sees the first pods where a scrape has shown the series before them.
+    wait_until(secs(20), "Prometheus knows the waiting times of a", || async {
+        let known = prometheus.query("podgroup_scheduler_pod_waiting_seconds_count{queue=\"a\"}").await?;
+        Ok(Seen::when(!known.is_empty(), || "no series".to_owned()))
+    })
+    .await?;
     Workload::new("borrows").replicas(10).asks(&[("cpu", "1")]).queue("a").make(client).await?;
     wait_running(client, "borrows", 10, 10).await?;
     waits(client, "gang", "ml", 3, ("cpu", "1"), "queue \"team\" is over its quota").await?;
