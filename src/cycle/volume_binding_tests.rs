@@ -306,6 +306,18 @@ fn a_volume_that_a_user_reserves_by_name_goes_to_that_claim_alone() {
 }
 
 #[test]
+fn a_volume_that_names_an_earlier_claim_of_the_name_is_not_taken() {
+    let mut state = state(&[("n1", "a"), ("n2", "a")]);
+    let mut earlier = volume("earlier", 5, Some("n2"));
+    earlier["spec"]["claimRef"] = json!({ "namespace": "ns", "name": "data", "uid": "uid-of-the-earlier" });
+    apply_volume(&mut state, &earlier);
+    apply_volume(&mut state, &volume("free", 9, Some("n1")));
+    apply_claim(&mut state, &claim("data", "local", 5));
+    gang(&mut state, "g", 1, &[&["data"]]);
+    assert_eq!(ties(&cycle(&mut state)), tied(&[("data", "free")]));
+}
+
+#[test]
 fn two_claims_of_one_pod_get_two_volumes_of_its_node_and_the_smaller_claim_chooses_first() {
     let mut state = state(&[("n1", "a"), ("n2", "a")]);
     for (name, size, host) in [("a", 5, "n1"), ("b", 5, "n2"), ("c", 8, "n2")] {
