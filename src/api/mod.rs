@@ -25,6 +25,7 @@ pub mod label_selector;
 pub mod membership;
 pub mod names;
 pub mod node;
+mod node_choice;
 pub mod pod;
 pub mod pod_facts;
 pub mod pod_terms;

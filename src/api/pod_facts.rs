@@ -16,6 +16,7 @@ use super::membership::{GroupKey, controller_of, group_of};
 use super::names::{
     CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, PREEMPTABLE, QUEUE_PATH, TASK, YES,
 };
+use super::node_choice;
 use super::pod::{Container, ContainerStatus, NodeSelectorTerm, Pod, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration};
 use super::pod_terms::PodTerms;
 use super::priority_class::preempts;
@@ -153,6 +154,7 @@ impl PodFacts {
         let affinity = pod.spec.affinity.clone().unwrap_or_default();
         let (namespace, labels) = (meta.namespace.as_deref().unwrap_or_default(), meta.labels.clone().unwrap_or_default());
         let terms = PodTerms::of(&pod.spec, namespace, &labels, &mut faults);
+        faults.extend(node_choice::excess(&pod.spec));
         let is_replica = controller_of(meta).is_some_and(|owner| REPLICATED.contains(&owner.kind.as_str()));
         let spreads_by_default = is_replica && pod.spec.topology_spread_constraints.is_empty();
         let claims = PodClaim::all_of(&pod.spec, meta.name.as_deref().unwrap_or_default(), &mut faults);

@@ -130,7 +130,22 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
     // A key that the pod does not have adds nothing.
     let by_version = json!({REQUIRED: [{"labelSelector": label("app", "by-version"), "matchLabelKeys": ["version"], "topologyKey": HOST}]});
     // The name of the workload, its members, a field of its pods, and why it waits; nothing where it runs.
-    let bad: [(&str, u32, &str, Value, Option<&str>); 13] = [
+    let choosy = |values: usize| {
+        let hosts: Vec<String> = (0..values).map(|number| format!("h{number}")).collect();
+        let named = json!({"matchExpressions": [{"key": HOST, "operator": "NotIn", "values": hosts}]});
+        json!({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [named]}}})
+    };
+    let too_choosy = format!(
+        "spec.affinity.nodeAffinity \"{}\": is more than {MOST_REQUIREMENTS} requirements and values in node selector and node affinity",
+        MOST_REQUIREMENTS + 1
+    );
+    let tolerant: Vec<Value> = (0..=MOST_REQUIREMENTS).map(|number| json!({"key": format!("k{number}"), "operator": "Exists"})).collect();
+    // The API server adds two tolerations to each pod.
+    let too_tolerant = format!("spec.tolerations \"{}\": is more than {MOST_REQUIREMENTS} tolerations", tolerant.len() + 2);
+    let bad: [(&str, u32, &str, Value, Option<&str>); 16] = [
+        ("too-choosy", 1, "affinity", choosy(MOST_REQUIREMENTS), Some(&too_choosy)),
+        ("choosy", 1, "affinity", choosy(MOST_REQUIREMENTS - 1), None),
+        ("tolerant", 1, "tolerations", json!(tolerant), Some(&too_tolerant)),
         ("too-many", 1, "affinity", json!({"podAntiAffinity": too_many(MOST_TERMS + 1)}), Some(&says_too_many)),
         ("many", 1, "affinity", json!({"podAntiAffinity": too_many(MOST_TERMS)}), None),
         ("spreads", 1, "topologySpreadConstraints", json!(spreads), Some(&says_too_many)),
@@ -176,7 +191,7 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
         }
     }
     say::line(format!("        P8: a PodGroup beside one that cannot be placed runs after at most {slowest:.1} s"));
-    for name in ["too-wide", "too-many", "spreads"] {
+    for name in ["too-wide", "too-many", "spreads", "too-choosy", "tolerant"] {
         pods_wait_for(client, name, 1, "InvalidField").await?;
     }
     stays_unbound(w, "three", 0).await?;
