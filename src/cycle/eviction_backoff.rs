@@ -100,4 +100,17 @@ mod tests {
         state.delete_pod(&uid);
         assert!(state.eviction_backoff.pods.is_empty() && state.eviction_backoff.ends.is_empty());
     }
+
+    #[test]
+    fn all_pods_of_a_namespace_that_is_being_deleted_back_off() {
+        let mut state = empty_state();
+        for (namespace, name) in [("ns", "a"), ("ns", "b"), ("other", "c")] {
+            state.apply_pod(running(pod(namespace, name, "g", &[]), "n"));
+        }
+        state.back_off_evictions_beside(&Uid::from("ns/unknown"), Duration::ZERO);
+        assert!(state.eviction_backoff.pods.is_empty());
+        state.back_off_evictions_beside(&Uid::from("ns/a"), Duration::ZERO);
+        let active = ["ns/a", "ns/b", "other/c"].map(|uid| state.eviction_backoff.is_active(&Uid::from(uid)));
+        assert_eq!(active, [true, true, false]);
+    }
 }

@@ -80,6 +80,9 @@ pub enum CallError {
     Other(String),
 }
 
+/// The [`CallError::kind`] of a request that was refused because the namespace is being deleted.
+pub const NAMESPACE_TERMINATING: &str = "namespace_terminating";
+
 /// The longest wait that is accepted from a server.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 

@@ -57,7 +57,7 @@ fn only_an_error_that_leaves_the_server_undecided_has_an_unknown_outcome() {
 #[test]
 fn a_terminating_namespace_differs_from_a_missing_permission() {
     let status = Status::failure("ns is being terminated", "Forbidden").with_code(403).with_details(details(0, "NamespaceTerminating"));
-    assert_eq!(CallError::from_status(&status).kind(), "namespace_terminating");
+    assert_eq!(CallError::from_status(&status).kind(), NAMESPACE_TERMINATING);
 }
 
 #[test]

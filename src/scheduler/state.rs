@@ -16,6 +16,7 @@ use crate::cycle::plan::{EvictionCause, Plan};
 use crate::cycle::policy::Policy;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::{self, cache::phase::phase};
+use crate::runtime::call::NAMESPACE_TERMINATING;
 use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
@@ -208,7 +209,11 @@ impl State {
             Report::NotEvicted(progress, reason) => {
                 self.metrics.evicted(&progress);
                 self.metrics.not_evicted(reason);
-                progress.refused_pod.iter().for_each(|uid| self.scheduling.back_off_eviction(uid, now.since_start));
+                match &progress.refused_pod {
+                    Some(uid) if reason == NAMESPACE_TERMINATING => self.scheduling.back_off_evictions_beside(uid, now.since_start),
+                    Some(uid) => self.scheduling.back_off_eviction(uid, now.since_start),
+                    None => {}
+                }
                 self.scheduling.refuse_eviction(&progress.group, progress.nomination, reason);
             }
             Report::Written(subject, outcome) => {

@@ -124,6 +124,13 @@ impl SchedulingState {
         }
     }
 
+    /// Records that the API server refused to evict the pod because its namespace is being deleted: it refuses each pod of the namespace, so all of them back off.
+    pub fn back_off_evictions_beside(&mut self, uid: &Uid, now: Duration) {
+        let Some(namespace) = self.cache.pods.get(uid).map(|member| Arc::clone(&member.facts.namespace)) else { return };
+        let beside = self.cache.pods.values().filter(|member| member.facts.namespace == namespace);
+        beside.for_each(|member| self.eviction_backoff.refused(&member.facts.uid, now));
+    }
+
     /// Lets the PodGroup back off, with this node tried last, and records the step that failed and why.
     pub(super) fn back_off(
         &mut self,
