@@ -199,8 +199,6 @@ pub enum Refusal {
         tally: Arc<Tally>,
         /// Of what the gang requests more than all nodes offer together; none where it does not.
         exceeds: Option<Exceeds>,
-        /// What the claims of the members keep from an earlier attempt; none where they keep nothing.
-        kept: Option<Arc<KeptVolumes>>,
     },
     /// Its queue is fifo, and another PodGroup is ahead (A6).
     Behind {
@@ -272,14 +270,15 @@ pub struct Exceeds {
     pub offered: Amount,
 }
 
-/// Claims of waiting pods that have a volume on some nodes only, or are tied to a node. They stay so, whatever becomes of the pods.
+/// Claims of waiting pods that have a volume on some nodes only, or one of a class that waits for pods, or are tied to a node. They stay so, whatever becomes of
+/// the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptVolumes {
     /// The first claim by name.
     pub claim: Arc<str>,
     /// Its volume; none where it is only tied to a node.
     pub volume: Option<Arc<str>>,
-    /// Where that is: `node "n1"`, or a label of the nodes as `zone=a`.
+    /// Where that is: `node "n1"`, a label of the nodes as `zone=a`, or `any node`.
     pub place: String,
     /// How many further claims are like it.
     pub further: u32,

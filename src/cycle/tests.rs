@@ -31,7 +31,10 @@ pub(super) fn gang(state: &mut SchedulingState, name: &str, min: u32, queue: &st
 }
 
 pub(super) fn message(state: &SchedulingState, name: &str) -> String {
-    state.cache().groups()[&GroupKey::new("ns", name)].refusal.as_ref().map(ToString::to_string).unwrap_or_default()
+    let group = &state.cache().groups()[&GroupKey::new("ns", name)];
+    let Some(refusal) = &group.refusal else { return String::new() };
+    let said = state.cache().group_message(group, refusal);
+    said.strip_prefix(&format!("{}: ", refusal.code().as_str())).unwrap().to_owned()
 }
 
 pub(super) fn phase(state: &SchedulingState, name: &str) -> Phase {

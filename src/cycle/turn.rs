@@ -149,7 +149,7 @@ impl Ongoing<'_> {
         let placements = match self.place(want, want.remaining(), want.needed()) {
             Ok(placements) => placements,
             Err(refusal) => {
-                let refusal = self.with_kept_volumes(want.remaining(), self.with_what_exceeds(want, refusal));
+                let refusal = self.with_what_exceeds(want, refusal);
                 self.reserve(want, admitted);
                 self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), true));
                 return Some(self.waits(want, refusal));
@@ -179,21 +179,12 @@ impl Ongoing<'_> {
         refusal
     }
 
-    /// Adds to the refusal of the nodes the claims of these members that keep a volume or a node.
-    fn with_kept_volumes(&self, members: &[Uid], mut refusal: Refusal) -> Refusal {
-        if let Refusal::Nodes { kept, .. } = &mut refusal {
-            let pods = members.iter().filter_map(|uid| self.state.cache.pods.get(uid)).map(|member| &*member.facts.terms);
-            *kept = self.state.cache.volumes().kept_by(pods).map(Arc::new);
-        }
-        refusal
-    }
-
     /// Places one member of a PodGroup that has its minimum.
     fn one_further(&mut self, want: &mut Want) {
         let one = want.remaining().get(..1).unwrap_or_default().to_vec();
         match self.leaves_room(&one).and_then(|()| self.place(want, &one, [1, 0])) {
             Err(refusal) => {
-                let refusal = Arc::new(self.with_kept_volumes(&one, refusal));
+                let refusal = Arc::new(refusal);
                 for uid in &one {
                     self.state.cache.refuse_pod(uid, Some(&refusal));
                 }

@@ -224,8 +224,8 @@ fn a_claim_that_is_not_bound_in_time_gives_the_places_of_the_whole_gang_back() {
     assert_eq!(state.next_attempt(), Some(Duration::from_secs(600)));
     assert_eq!(bound(&cycle_at(&mut state, 600)), []);
     assert_eq!(state.cache().accounting().ledger().node("n1").unwrap().used.get("cpu"), crate::resources::Amount::ZERO);
-    let given_back = "the nodes were given back without volumes: persistentvolumeclaim \"c1\" was not bound in time (see kubectl describe pvc c1); \
-         persistentvolumeclaim \"c0\" keeps persistentvolume \"v0\" (kubernetes.io/hostname=n1) (1 in a row); it is retried after a back-off";
+    let given_back = "the nodes were given back without volumes: persistentvolumeclaim \"c1\" was not bound in time (see kubectl describe pvc c1) \
+         (1 in a row); it is retried after a back-off; persistentvolumeclaim \"c0\" keeps persistentvolume \"v0\" (kubernetes.io/hostname=n1)";
     assert_eq!(message(&state, "g"), given_back);
     // The retry ties the claim that has no volume, and no other.
     assert_eq!(ties(&cycle_at(&mut state, 700)), tied(&[("c1", "v1")]));
@@ -248,6 +248,34 @@ fn a_gang_that_waits_says_which_volumes_and_nodes_its_claims_keep() {
     let tied = "; persistentvolumeclaim \"c1\" gets its volume on node \"a2\" only";
     assert!(message(&state, "h").ends_with(tied), "{}", message(&state, "h"));
     assert!(!message(&state, "none").contains("persistentvolume"), "{}", message(&state, "none"));
+}
+
+#[test]
+fn what_claims_keep_is_said_whatever_the_gang_waits_for() {
+    let mut state = state(&[("a1", "a")]);
+    // Any node may mount the volume of each: one was made for a pod, the other was there.
+    let mut there = claim("there", "made", 5);
+    there["spec"]["storageClassName"] = json!("");
+    for (name, claim) in [("made", claim("made", "made", 5)), ("there", there)] {
+        bind_claim(&mut state, volume(&format!("pv-{name}"), 5, None), claim);
+    }
+    gang(&mut state, "absent", 1, &[&["made"], &["no-such-claim"]]);
+    gang(&mut state, "few", 1, &[&["made"]]);
+    state.apply_group(group("ns", "few", 2, "default"));
+    gang(&mut state, "closed", 1, &[&["made"]]);
+    state.apply_group(group("ns", "closed", 1, "no-such-queue"));
+    gang(&mut state, "silent", 5, &[&["there"]]);
+    assert_eq!(bound(&cycle(&mut state)), []);
+    let kept = "; persistentvolumeclaim \"made\" keeps persistentvolume \"pv-made\" (any node)";
+    for name in ["absent", "few", "closed"] {
+        assert!(message(&state, name).ends_with(kept), "{name}: {}", message(&state, name));
+    }
+    assert!(message(&state, "silent").ends_with("most free 4"), "{}", message(&state, "silent"));
+    // A pod says what its own claims keep.
+    let (cache, uid) = (state.cache(), Uid::from("ns/absent-0"));
+    let member = &cache.pods()[&uid];
+    let said = cache.pod_message(member, member.refusal.as_ref().unwrap());
+    assert!(said.ends_with(kept), "{said}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn each_fault_of_a_claim_has_its_reason_and_its_end_wakes_the_pod() {
             "ClaimNotBound",
             "persistentvolumeclaim \"c\" is not bound; its StorageClass \"now\" binds immediately",
         ),
-        (Some(prebound), "ClaimNotBound", "persistentvolumeclaim \"c\" is not bound; its StorageClass \"class\" binds immediately"),
+        (Some(prebound), "ClaimNotBound", "persistentvolumeclaim \"c\" is not bound to its persistentvolume \"c\" yet"),
         (
             Some(unbound("c", Some("none"))),
             "StorageClassNotFound",

@@ -126,7 +126,7 @@ fn nodes_that_lack_a_resource_are_counted_and_have_advice() {
     let nodes = vec![node("n1", &[("cpu", 9)]), node("n2", &[("cpu", 9)]), cordoned, tainted];
     let mut pods: Vec<_> = ["a", "b", "c"].map(|name| pod("ns", name, "g", &[("cpu", 6)])).into();
     pods.push(running(pod("ns", "x", "other", &[("cpu", 1)]), "n1"));
-    let refusal = Refusal::Nodes { needed: 3, placed: 2, member: None, tally: std::sync::Arc::default(), exceeds: None, kept: None };
+    let refusal = Refusal::Nodes { needed: 3, placed: 2, member: None, tally: std::sync::Arc::default(), exceeds: None };
     let answer = asks(Explanation::of(&refusal), &[("cpu", 18), ("pods", 3)]);
     let facts = facts(says(group("ns", "g", 3, "default"), "Inqueue", "…"), pods, nodes, Vec::new());
     let report = Report::of(Facts { answer: Some(WaitingAnswer { shortages: Vec::new(), ..answer }), ..facts }, now());
@@ -207,7 +207,8 @@ fn the_words_of_a_provisioner_are_read_while_the_podgroup_waits_for_volumes() {
     let claims = |code: &str| claims_without_volume(&waits_for(code), pods.iter());
     assert_eq!(claims("WaitingForVolumes"), ["data"].into());
     assert_eq!(claims("VolumeBackoff"), ["data"].into());
-    assert_eq!(claims("QueueQuotaExceeded"), [].into());
+    assert_eq!(claims("NoVolume"), ["data"].into());
+    assert_eq!(claims("unknown"), [].into());
     let event = Event {
         at: Some(now()),
         kind: "Warning".into(),

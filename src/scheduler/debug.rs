@@ -76,7 +76,7 @@ fn queues(state: &State) -> Value {
             "why": refusal.map_or_else(|| Explanation::plain(&queue_snapshot::cause_of(group)), |refusal| Explanation::of(refusal)),
             "requested": written(&admit::requested(state.scheduling.cache(), key)),
             "shortages": admit::shortages(state.scheduling.cache(), key),
-            "message": refusal.map(|refusal| refusal.message()),
+            "message": refusal.map(|refusal| state.scheduling.cache().group_message(group, refusal)),
         });
         match facts {
             Some(facts) => waiting.entry(facts.queue.clone()).or_default().push(entry),

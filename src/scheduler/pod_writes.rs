@@ -132,18 +132,18 @@ impl PodWrites {
         if !self.has_event(uid, refusal) {
             self.event_queue.want(uid, &member.facts.namespace, now.since_start, Duration::ZERO);
         }
-        self.status(member, refusal, throttle, now)
-    }
-
-    fn status(&mut self, member: &Member, refusal: &Refusal, throttle: &mut WriteThrottle, now: Now) -> Option<Command> {
-        let uid = &member.facts.uid;
-        let subject = Subject::Pod(uid.clone());
         let condition = PodCondition {
             kind: "PodScheduled".to_owned(),
             status: "False".to_owned(),
             reason: Some(refusal.pod_reason().to_owned()),
-            message: Some(refusal.message()),
+            message: Some(scheduling.cache().pod_message(member, refusal)),
         };
+        self.status(member, condition, throttle, now)
+    }
+
+    fn status(&mut self, member: &Member, condition: PodCondition, throttle: &mut WriteThrottle, now: Now) -> Option<Command> {
+        let uid = &member.facts.uid;
+        let subject = Subject::Pod(uid.clone());
         let (named, node) = (self.named_node(member), nominated_node(member));
         let nominated = match node {
             _ if named == node => NominatedNode::Stays,
@@ -178,7 +178,13 @@ impl PodWrites {
         }
         self.events.insert(uid.clone(), Some(refusal.code()));
         let (namespace, name) = (Arc::clone(&member.facts.namespace), Arc::clone(&member.facts.name));
-        Some(Command::PodEvent { namespace, name, uid: uid.clone(), message: refusal.message(), now: now.wall })
+        Some(Command::PodEvent {
+            namespace,
+            name,
+            uid: uid.clone(),
+            message: scheduling.cache().pod_message(member, refusal),
+            now: now.wall,
+        })
     }
 
     fn has_event(&self, uid: &Uid, refusal: &Refusal) -> bool {

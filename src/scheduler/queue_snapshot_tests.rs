@@ -53,7 +53,6 @@ fn nodes(reason: Option<Reason>) -> Refusal {
         member: None,
         tally: Arc::new(Tally { nodes: if reasons.is_empty() { 0 } else { 5 }, reasons }),
         exceeds: None,
-        kept: None,
     }
 }
 
@@ -61,7 +60,7 @@ fn nodes(reason: Option<Reason>) -> Refusal {
 fn other_machines() -> Refusal {
     let count = |nodes| Count { nodes, ..Count::default() };
     let reasons = [(Reason::NodeSelector, count(8)), (Reason::Lacks("example.com/gpu".into()), count(2))].into();
-    Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 10, reasons }), exceeds: None, kept: None }
+    Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 10, reasons }), exceeds: None }
 }
 
 fn broken(why: Fault) -> Refusal {
@@ -96,6 +95,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("ClaimLost", claim(WhyUnusable::Lost { volume: "v".into() })),
         ("ClaimNotBound", claim(WhyUnusable::NotBound { class: None })),
         ("ClaimNotBound", claim(WhyUnusable::NotBound { class: Some("c".into()) })),
+        ("ClaimNotBound", claim(WhyUnusable::NotBoundTo { volume: "v".into() })),
         ("StorageClassNotFound", claim(WhyUnusable::ClassNotFound { class: "c".into() })),
         ("VolumeNotFound", claim(WhyUnusable::VolumeNotFound { volume: "v".into() })),
         ("UnsupportedField", Refusal::NetworkTopology),

@@ -257,7 +257,7 @@ impl StatusWriter {
             Some(written) => Cow::Owned(GroupFacts { status: written.status.clone(), ..(**facts).clone() }),
             None => Cow::Borrowed(&**facts),
         };
-        let wanted = status::status(group, &stands, now.wall);
+        let wanted = status::status(scheduling.cache(), group, &stands, now.wall);
         let subject = Subject::Group(key.clone());
         if wanted == stands.status {
             self.throttle.forget(&subject);
@@ -272,23 +272,24 @@ impl StatusWriter {
         self.merging.remove(key);
         // After a restart the refusal that the status shows already causes no Event.
         let refusal = group.refusal.as_deref().filter(|_| !runs_out(group, facts));
-        let event = self.event(key, &facts.uid, refusal).filter(|_| !only_amounts_changed);
+        let event = self
+            .event(key, &facts.uid, refusal.map(|refusal| (refusal.code(), scheduling.cache().group_message(group, refusal))))
+            .filter(|_| !only_amounts_changed);
         self.group_status.insert(key.clone(), WrittenStatus { uid: facts.uid.clone(), status: wanted.clone(), version: None });
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
     }
 
     /// Returns the Event for a refusal; `None` if the last Event had the same cause.
-    fn event(&mut self, key: &GroupKey, uid: &Uid, refusal: Option<&Refusal>) -> Option<(String, String)> {
-        let Some(refusal) = refusal else {
+    fn event(&mut self, key: &GroupKey, uid: &Uid, refusal: Option<(Code, String)>) -> Option<(String, String)> {
+        let Some((code, message)) = refusal else {
             self.events.remove(key);
             return None;
         };
-        let code = refusal.code();
         if self.events.insert(key.clone(), (uid.clone(), code)).is_some_and(|(of, last)| of == *uid && last.is_like(code)) {
             return None;
         }
         // The reason of the condition is more exact. Tools for Volcano expect an Event with this reason.
-        Some((status::UNSCHEDULABLE.to_owned(), refusal.message()))
+        Some((status::UNSCHEDULABLE.to_owned(), message))
     }
 
     fn queue_command(&mut self, name: &Arc<str>, scheduling: &SchedulingState, now: Now) -> Option<Command> {

@@ -95,6 +95,11 @@ pub enum WhyUnusable {
         /// The class; none where it has none.
         class: Option<Arc<str>>,
     },
+    /// It names this volume, and the two are not bound yet.
+    NotBoundTo {
+        /// The volume.
+        volume: Arc<str>,
+    },
     /// It is not bound, and its class does not exist.
     ClassNotFound {
         /// The class.
@@ -129,6 +134,9 @@ impl fmt::Display for UnusableClaim {
             }
             WhyUnusable::NotBound { class: Some(class) } => {
                 write!(f, "persistentvolumeclaim \"{claim}\" is not bound; its StorageClass \"{class}\" binds immediately")
+            }
+            WhyUnusable::NotBoundTo { volume } => {
+                write!(f, "persistentvolumeclaim \"{claim}\" is not bound to its persistentvolume \"{volume}\" yet")
             }
             WhyUnusable::ClassNotFound { class } => {
                 write!(f, "persistentvolumeclaim \"{claim}\" is not bound, and its StorageClass \"{class}\" does not exist")

@@ -7,9 +7,10 @@ use crate::api::volumes::{
     AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts,
 };
 use crate::api::{GroupKey, NodeFacts, PodFacts, Uid};
+use crate::cycle::explain::Refusal;
 use crate::cycle::placement::volumes::{Affected, Volumes};
 
-use super::{Cache, Change, Wake};
+use super::{Cache, Change, Group, Member, Wake};
 
 impl Cache {
     /// The storage objects, and what pods use of them.
@@ -115,6 +116,30 @@ impl Cache {
         let waiting = |uid: &Uid| self.pods.get(uid).filter(|member| member.class.is_some()).map(|member| member.facts.group.clone());
         let groups: BTreeSet<GroupKey> = pods.iter().filter_map(waiting).collect();
         groups.into_iter().for_each(|group| self.changed(Change::Group(group)));
+    }
+
+    /// Returns why the PodGroup waits, and which claims of its waiting pods keep a volume or a node meanwhile.
+    #[must_use]
+    pub fn group_message(&self, group: &Group, refusal: &Refusal) -> String {
+        self.with_kept_volumes(refusal, group.waiting.iter().filter_map(|uid| self.pods.get(uid)))
+    }
+
+    /// Returns the same for one pod.
+    #[must_use]
+    pub fn pod_message(&self, member: &Member, refusal: &Refusal) -> String {
+        self.with_kept_volumes(refusal, [member].into_iter())
+    }
+
+    fn with_kept_volumes<'a>(&self, refusal: &Refusal, members: impl Iterator<Item = &'a Member>) -> String {
+        let message = refusal.message();
+        // Those are placed, and their claims are named where they get no volume in time.
+        if matches!(refusal, Refusal::Volumes { .. } | Refusal::Unanswered { .. }) {
+            return message;
+        }
+        match self.volumes().kept_by(members.map(|member| &*member.facts.terms)) {
+            Some(kept) => format!("{message}; {kept}"),
+            None => message,
+        }
     }
 
     /// Returns the pods that cannot use a claim because this pod uses it on its node.

@@ -71,8 +71,8 @@ codes! {
         "the volume to which a claim was bound is gone",
         "restore the volume, or create the claim again";
     ClaimNotBound:
-        "a claim of a class that binds immediately is not bound",
-        "look at the Events of the claim, and at its provisioner";
+        "a claim of a class that binds immediately, or that names its volume, is not bound",
+        "look at the Events of the claim, at its volume, and at its provisioner";
     ClaimNotFound:
         "a PersistentVolumeClaim of the pod does not exist (yet)",
         "create it; for an `ephemeral` volume, kube-controller-manager creates it";
@@ -349,7 +349,7 @@ const fn of_claim(why: &WhyUnusable) -> Code {
         WhyUnusable::NotOwned => Code::ClaimNotOwned,
         WhyUnusable::Deleting => Code::ClaimBeingDeleted,
         WhyUnusable::Lost { .. } => Code::ClaimLost,
-        WhyUnusable::NotBound { .. } => Code::ClaimNotBound,
+        WhyUnusable::NotBound { .. } | WhyUnusable::NotBoundTo { .. } => Code::ClaimNotBound,
         WhyUnusable::ClassNotFound { .. } => Code::StorageClassNotFound,
         WhyUnusable::SelectorTooLarge { .. } => Code::InvalidField,
         WhyUnusable::VolumeNotFound { .. } => Code::VolumeNotFound,

@@ -56,7 +56,7 @@ pub struct Explanation {
     /// How many tries in a row have failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<u32>,
-    /// The fields that are not supported or cannot be read, or the parent of a queue that does not exist; what failed; or the claims that keep their volumes.
+    /// The fields that are not supported or cannot be read, or the parent of a queue that does not exist; or what failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
     /// Why no pods are preempted for it.
@@ -187,8 +187,7 @@ impl Explanation {
                 self.members(*wanted, *there, *gated);
                 self.task = Some(shorten(task));
             }
-            Refusal::Nodes { needed, placed, member, tally, exceeds: _, kept } => {
-                self.details = kept.iter().map(|kept| kept.to_string()).collect();
+            Refusal::Nodes { needed, placed, member, tally, exceeds: _ } => {
                 (self.needed, self.found) = (Some(*needed), Some(*placed));
                 if let Some(member) = member {
                     (self.member, self.alike) = (Some(member.name.to_string()), Some(member.alike));
@@ -316,14 +315,8 @@ mod tests {
         let lacks = Count { nodes: 3, asked: Amount::from_units(2), most_free: Amount::from_units(1) };
         let reasons = [(Reason::Unschedulable, Count { nodes: 1, ..Count::default() }), (Reason::Lacks("cpu".into()), lacks)].into();
         let member = Some(Arc::new(NextMember { name: "train-2".into(), task: Some("worker".into()), alike: 1 }));
-        let all = Explanation::of(&Refusal::Nodes {
-            needed: 4,
-            placed: 2,
-            member,
-            tally: Arc::new(Tally { nodes: 4, reasons }),
-            exceeds: None,
-            kept: None,
-        });
+        let all =
+            Explanation::of(&Refusal::Nodes { needed: 4, placed: 2, member, tally: Arc::new(Tally { nodes: 4, reasons }), exceeds: None });
         assert_eq!((all.member.as_deref(), all.task.as_deref(), all.alike), (Some("train-2"), Some("worker"), Some(1)));
         let nodes = all.nodes.as_ref().unwrap();
         let said: Vec<_> = nodes.reasons.iter().map(|reason| (reason.code.as_str(), reason.nodes, reason.most_free.as_deref())).collect();

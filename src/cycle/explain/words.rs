@@ -36,7 +36,7 @@ impl fmt::Display for Refusal {
                 write!(f, "the gang needs {wanted} members of task {}, ", shorten(task))?;
                 ready(f, *there, *gated)
             }
-            Self::Nodes { needed, placed, member, tally, exceeds, kept } => {
+            Self::Nodes { needed, placed, member, tally, exceeds } => {
                 if *needed > 1 {
                     write!(f, "{placed} of {needed} members find a place; for ")?;
                     match member {
@@ -50,7 +50,7 @@ impl fmt::Display for Refusal {
                     let [asked, offered] = [asked, offered].map(|amount| shown(dimension, *amount));
                     write!(f, "; the gang requests {dimension} {asked} together, and all nodes offer {offered}")?;
                 }
-                kept.iter().try_for_each(|kept| write!(f, "; {kept}"))
+                Ok(())
             }
             Self::Behind { first } => write!(f, "the queue is fifo, and PodGroup {first} comes first"),
             Self::Kept { refusal, why } => write!(f, "{refusal}; {why}"),
@@ -205,8 +205,7 @@ mod tests {
     fn the_member_of_a_gang_that_finds_no_node_is_named_with_its_task_and_how_many_are_like_it() {
         let text = |task: Option<&str>, alike, needed| {
             let member = NextMember { name: "train-2".into(), task: task.map(str::to_owned), alike };
-            Refusal::Nodes { needed, placed: needed / 2, member: Some(Arc::new(member)), tally: Arc::default(), exceeds: None, kept: None }
-                .to_string()
+            Refusal::Nodes { needed, placed: needed / 2, member: Some(Arc::new(member)), tally: Arc::default(), exceeds: None }.to_string()
         };
         let none = "no nodes available to schedule pods";
         assert_eq!(text(Some("worker"), 1, 4), format!("2 of 4 members find a place; for train-2 (task worker) and 1 like it: {none}"));
@@ -257,7 +256,7 @@ mod tests {
         let [cpu, memory] = ["cpu", "memory"].map(|name| Reason::Lacks(name.into()));
         let nodes = |reasons: &[(&Reason, u32)]| {
             let reasons = reasons.iter().map(|(reason, nodes)| ((*reason).clone(), count(*nodes))).collect();
-            Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None, kept: None }
+            Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 9, reasons }), exceeds: None }
         };
         let lacks = |name: &str| Some(Lack { queue: None, dimension: name.into() });
         let refusal = nodes(&[(&Reason::Unschedulable, 5), (&cpu, 1), (&memory, 3)]);

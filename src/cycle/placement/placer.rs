@@ -269,9 +269,8 @@ impl<'w> Placer<'w> {
             Some(name) => self.fixed_node(pod.facts, name),
             None => self.best_node(pod),
         };
-        let node = found.map_err(|tally| {
-            Missed::every(Refusal::Nodes { needed: attempt.needed, placed, member: None, tally, exceeds: None, kept: None })
-        })?;
+        let node =
+            found.map_err(|tally| Missed::every(Refusal::Nodes { needed: attempt.needed, placed, member: None, tally, exceeds: None }))?;
         self.place_on(attempt, pod, node)
     }
 

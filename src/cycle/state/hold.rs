@@ -84,10 +84,8 @@ impl SchedulingState {
     fn give_back(&mut self, number: u64, why: &str, now: Duration) {
         let Some(binding) = self.volume_bindings.remove(number) else { return };
         self.let_go(&binding);
-        let pods = binding.places.iter().filter_map(|place| self.cache.pods.get(&place.uid)).map(|member| &*member.facts.terms);
-        let kept = self.cache.volumes().kept_by(pods).map(|kept| format!("{why}; {kept}"));
         for place in &binding.places {
-            self.take_back(&place.uid, (Step::Volumes, kept.as_deref().unwrap_or(why)), now, |failures| BACKOFF.delay(failures));
+            self.take_back(&place.uid, (Step::Volumes, why), now, |failures| BACKOFF.delay(failures));
         }
         let group = self.cache.groups.get(&binding.key);
         if !group.is_some_and(|group| group.facts.as_deref().is_some_and(|facts| gang::is_satisfied(group, facts))) {

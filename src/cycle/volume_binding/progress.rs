@@ -126,7 +126,7 @@ impl VolumeBinding {
 
 /// Returns whether this is only what is seen of a claim between two events: it and its volume come by two watches.
 const fn may_pass(why: &WhyUnusable) -> bool {
-    matches!(why, WhyUnusable::VolumeNotFound { .. } | WhyUnusable::NotBound { .. })
+    matches!(why, WhyUnusable::VolumeNotFound { .. } | WhyUnusable::NotBoundTo { .. } | WhyUnusable::NotBound { .. })
 }
 
 pub(super) fn is_bound(cache: &Cache, claim: &ClaimKey) -> bool {

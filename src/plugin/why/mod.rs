@@ -240,10 +240,10 @@ fn waiting_for(group: &GroupFacts) -> Option<Code> {
     Code::from_name(group.status.conditions.iter().flatten().rfind(waits)?.reason.as_deref()?)
 }
 
-/// Returns the claims of the members without a node, where the PodGroup waits for the volumes of claims.
+/// Returns the claims of the members without a node, where the PodGroup waits: what their provisioners say may be why it waits, or why it waited before.
 #[must_use]
 pub fn claims_without_volume<'a>(group: &GroupFacts, pods: impl Iterator<Item = &'a PodFacts>) -> BTreeSet<&'a str> {
-    if !matches!(waiting_for(group), Some(Code::WaitingForVolumes | Code::VolumeBackoff)) {
+    if waiting_for(group).is_none() {
         return BTreeSet::new();
     }
     let waiting = pods.filter(|pod| pod.group == group.key && pod.node.is_none());

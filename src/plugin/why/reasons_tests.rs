@@ -53,14 +53,7 @@ impl Case {
     /// The plugin does not read volumes, so the nodes do not show it.
     fn of_volumes(reason: Reason) -> Self {
         let reasons = [(reason, Count { nodes: 1, ..Count::default() })].into();
-        Self::said(Refusal::Nodes {
-            needed: 1,
-            placed: 0,
-            member: None,
-            tally: Arc::new(Tally { nodes: 1, reasons }),
-            exceeds: None,
-            kept: None,
-        })
+        Self::said(Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 1, reasons }), exceeds: None })
     }
 
     fn of_queue(name: &str, why: Fault, queues: Vec<QueueFacts>) -> Self {
@@ -85,7 +78,7 @@ impl Case {
     fn of_nodes(reason: Option<Reason>, change: impl FnOnce(&mut Self)) -> Self {
         let reasons = reason.into_iter().map(|reason| (reason, crate::cycle::explain::Count { nodes: 1, ..Default::default() })).collect();
         let tally = Tally { nodes: 1, reasons };
-        let mut case = Self::said(Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(tally), exceeds: None, kept: None });
+        let mut case = Self::said(Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(tally), exceeds: None });
         change(&mut case);
         case
     }

@@ -1,4 +1,5 @@
-//! kube-scheduler's plugin VolumeBinding and our predicate say the same of each node, for random claims without a volume, free volumes, classes and capacities of drivers.
+//! kube-scheduler's plugins VolumeBinding and NodeVolumeLimits and our predicates say the same of each node, for random claims without a volume, free volumes, classes, and
+//! capacities and limits of drivers.
 //!
 //! Left out, because kube-scheduler takes any of several: claims, and volumes, of equal size. Left out as a difference that is meant
 //! (docs/decisions/2026-11-23-claims-without-a-volume.md): a class that makes volumes, beside a volume that names the claim.
@@ -147,14 +148,21 @@ fn question() -> impl Strategy<Value = Value> {
     let claims = (prop::collection::vec(claim(), CLAIMS + PODS), sizes());
     let volumes = (prop::collection::vec(volume(), VOLUMES), sizes());
     let zones = prop::collection::vec(select(&["a", "b"]), 0..2);
-    let made = (zones, driver(), prop::collection::vec(capacity(), 0..6));
+    // How many volumes of the driver a node takes, where it says so.
+    let limits = prop::collection::vec(prop::option::weighted(0.4, 0..3_u8), 5);
+    let made = (zones, driver(), prop::collection::vec(capacity(), 0..6), limits);
     (nodes, claims, volumes, prop::collection::vec(pod(), 1..=PODS), made).prop_map(
-        |(nodes, (claims, sizes), (volumes, volume_sizes), pods, (zones, driver, capacities))| {
+        |(nodes, (claims, sizes), (volumes, volume_sizes), pods, (zones, driver, capacities, limits))| {
             let node = |(number, (zone, rack)): (usize, (Option<String>, Option<String>))| {
                 let labels = json!({ HOST: format!("n{number}"), ZONE: zone, "rack": rack });
                 let allocatable = json!({ "cpu": "4", "pods": "20" });
                 named_node(json!({ "metadata": { "labels": labels }, "spec": {}, "status": { "allocatable": allocatable } }), number)
             };
+            let csi_node = |(number, limit): (usize, Option<u8>)| {
+                let driver = json!({ "name": "p", "nodeID": "n", "topologyKeys": [], "allocatable": { "count": limit? } });
+                Some(json!({ "metadata": { "name": format!("n{number}") }, "spec": { "drivers": [driver] } }))
+            };
+            let csi_nodes: Vec<Value> = limits.into_iter().take(nodes.len()).enumerate().filter_map(csi_node).collect();
             let nodes: Vec<Value> = nodes.into_iter().enumerate().map(node).collect();
             let named_claim = |(number, (mut claim, size)): (usize, (Value, usize))| {
                 claim["metadata"]["name"] = json!(format!("c{number}"));
@@ -196,7 +204,7 @@ fn question() -> impl Strategy<Value = Value> {
             let drivers: Vec<Value> = driver.into_iter().collect();
             without_nulls(json!({
                 "nodes": nodes, "pods": [], "pending": pending, "namespaces": [],
-                "claims": claims, "volumes": volumes, "classes": classes, "csiNodes": [], "attachments": [], "drivers": drivers, "capacities": capacities,
+                "claims": claims, "volumes": volumes, "classes": classes, "csiNodes": csi_nodes, "attachments": [], "drivers": drivers, "capacities": capacities,
             }))
         },
     )
@@ -204,5 +212,5 @@ fn question() -> impl Strategy<Value = Value> {
 
 #[test]
 fn property_kube_scheduler_and_our_predicate_say_the_same_of_claims_without_a_volume() {
-    compare_each_node(question(), &["takes", CLAIM, "VolumeBinding"], 1_000, says_the_same);
+    compare_each_node(question(), &["takes", CLAIM, "VolumeBinding", "NodeVolumeLimits"], 500, says_the_same);
 }

@@ -17,7 +17,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const ZONE_BEFORE: &str = "failure-domain.beta.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 const ZONES: [&str; 2] = ["us-east1-a", "us-east1-b"];
-const DRIVERS: [&str; 4] = ["d", "e", "pd.csi.storage.gke.io", "ebs.csi.aws.com"];
+const DRIVERS: [&str; 6] = ["d", "e", "pd.csi.storage.gke.io", "ebs.csi.aws.com", "disk.csi.azure.com", "pxd.portworx.com"];
 const VOLUMES: usize = 8;
 
 fn select(of: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -52,8 +52,14 @@ fn csi_node() -> impl Strategy<Value = Option<Value>> {
         };
         Value::Array(all.into_iter().map(one).collect())
     });
-    let migrated =
-        prop::option::of(select(&["kubernetes.io/gce-pd", "kubernetes.io/gce-pd,kubernetes.io/aws-ebs", "kubernetes.io/cinder", ""]));
+    let migrated = prop::option::of(select(&[
+        "kubernetes.io/gce-pd",
+        "kubernetes.io/gce-pd,kubernetes.io/aws-ebs",
+        "kubernetes.io/cinder",
+        "kubernetes.io/azure-disk,kubernetes.io/azure-file",
+        "kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume",
+        "",
+    ]));
     let facts = (drivers, migrated).prop_map(|(drivers, migrated)| {
         let annotations = migrated.map_or(json!({}), |plugins| json!({ "storage.alpha.kubernetes.io/migrated-plugins": plugins }));
         json!({ "metadata": { "annotations": annotations }, "spec": { "drivers": drivers } })
@@ -84,6 +90,12 @@ fn volume() -> impl Strategy<Value = Value> {
         1 => handle().prop_map(|name| json!({ "gcePersistentDisk": { "pdName": name } })),
         1 => select(&["vol-1", "aws://us-east1-a/vol-1", "aws:///vol-2"]).prop_map(|id| json!({ "awsElasticBlockStore": { "volumeID": id } })),
         1 => handle().prop_map(|id| json!({ "cinder": { "volumeID": id } })),
+        // kube-scheduler has no answer for one of kind Dedicated, which is not translated.
+        1 => (handle(), prop::option::of(select(&["Managed", "managed"])))
+            .prop_map(|(uri, kind)| json!({ "azureDisk": { "diskName": "a", "diskURI": uri, "kind": kind } })),
+        1 => handle().prop_map(|id| json!({ "portworxVolume": { "volumeID": id } })),
+        1 => handle().prop_map(|name| json!({ "azureFile": { "secretName": "s", "secretNamespace": "x", "shareName": name } })),
+        1 => handle().prop_map(|path| json!({ "vsphereVolume": { "volumePath": path } })),
     ];
     let zones = || prop::option::weighted(0.3, select(&["us-east1-a", "us-east1-b", "us-east1-a__us-east1-b"]));
     let region = prop::option::weighted(0.2, select(&["us-east1", "us-west1", "us-east1__", ""]));

@@ -24,7 +24,11 @@ impl Volumes {
     fn kept(&self, claim: &ClaimKey) -> Option<KeptVolumes> {
         let facts = self.claims.get(claim)?;
         let (volume, place) = match (&facts.volume, &facts.request) {
-            (Some(name), _) => (Some(Arc::clone(name)), place(&self.volumes.get(name)?.affinity)?),
+            (Some(name), _) => {
+                // One that every node may mount is worth a word only where it may have been made for these pods.
+                let made = || self.classes.get(facts.class.as_ref()?).filter(|class| class.waits_for_pod).map(|_| "any node".to_owned());
+                (Some(Arc::clone(name)), place(&self.volumes.get(name)?.affinity).or_else(made)?)
+            }
             (None, Some(request)) => (None, format!("node \"{}\"", shorten(request.selected_node.as_ref()?))),
             (None, None) => return None,
         };

@@ -78,9 +78,11 @@ impl Volumes {
     /// Returns whether the claim gets its volume with the node of a pod; else why it is not bound. One that names a volume and is not bound to it yet is not for the
     /// scheduler to bind.
     fn waits_for_pod(&self, facts: &ClaimFacts) -> Result<(), WhyUnusable> {
+        if let Some(volume) = &facts.volume {
+            return Err(WhyUnusable::NotBoundTo { volume: Arc::clone(volume) });
+        }
         let Some(class) = &facts.class else { return Err(WhyUnusable::NotBound { class: None }) };
         match self.classes.get(class) {
-            _ if facts.volume.is_some() => Err(WhyUnusable::NotBound { class: Some(Arc::clone(class)) }),
             None => Err(WhyUnusable::ClassNotFound { class: Arc::clone(class) }),
             Some(known) if known.waits_for_pod => Ok(()),
             Some(_) => Err(WhyUnusable::NotBound { class: Some(Arc::clone(class)) }),
