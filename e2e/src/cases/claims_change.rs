@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
 use super::placing::ZONE;
+use super::plugin::plugin;
 use super::seen::{accounting_matches_api, group_says};
 use super::unbound_claims::{
     HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local, node_of, provide, selected_node, volume_of,
@@ -48,6 +49,8 @@ pub(super) async fn zone_goes(w: &mut World) -> Result<()> {
     nodes.delete("b1", &DeleteParams::default()).await?;
     let keeps = "persistentvolumeclaim \"g-0\" keeps persistentvolume \"made-for-g-0\" (topology.kubernetes.io/zone=b)";
     group_says(&client, "g", keeps).await?;
+    let why = plugin(w, "why g").await?;
+    ensure!(why.out.contains(keeps), "{}", why.out);
     stays_unbound(w, "g", 2).await?;
     accounting_matches_api(w).await?;
     // A node of the zone is not that of the other claim.
@@ -117,6 +120,7 @@ async fn claim_made_again(w: &mut World, client: &Client) -> Result<()> {
     group_says(client, "again", "waiting for 1 persistentvolumeclaim(s) to be bound, the first is \"again-1\"").await?;
     claims(client).delete("again-1", &DeleteParams::default()).await?;
     group_says(client, "again", "persistentvolumeclaim \"again-1\" not found").await?;
+    group_says(client, "again", "persistentvolumeclaim \"again-0\" keeps persistentvolume \"made-for-again-0\"").await?;
     stays_unbound(w, "again", 1).await?;
     make_claim(client, "again-1", CLASS, 1).await?;
     let second = selected_node(client, "again-1").await?;

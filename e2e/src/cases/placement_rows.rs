@@ -63,11 +63,14 @@ pub(super) fn rows() -> Vec<Case> {
         case!("V22", "a zone goes while volumes are made there for a gang", usual(), claims_change::zone_goes).under_faults_in_soak(),
         case!("V23", "every write that ties a claim of a gang fails in another way", aimed(), tied_claims::each_fails_differently),
         case!("V24", "claims and volumes that are other than decided", usual(), claims_change::other_than_decided).under_faults_in_soak(),
-        case!("V9", "StatefulSets with claims, scaled down and up again", with_helpers(), provisioned::stateful_sets),
-        case!("V10", "a gang of four with claims in one zone", with_helpers(), provisioned::gang_in_one_zone),
-        case!("V11", "a gang with one claim that cannot be provisioned", with_helpers(), provisioned::one_claim_fails),
-        case!("V12", "a gang with generic ephemeral volumes", with_helpers(), provisioned::ephemeral_volumes),
-        case!("V13", "a provisioner that answers after the deadline", with_helpers(), provisioned::answers_after_the_deadline),
+        case!("V9", "StatefulSets with claims, scaled down and up again", with_helpers(), provisioned::stateful_sets)
+            .under_faults_in_soak(),
+        case!("V10", "a gang of four with claims in one zone", with_helpers(), provisioned::gang_in_one_zone).under_faults_in_soak(),
+        case!("V11", "a gang with one claim that cannot be provisioned", with_helpers(), provisioned::one_claim_fails)
+            .under_faults_in_soak(),
+        case!("V12", "a gang with generic ephemeral volumes", with_helpers(), provisioned::ephemeral_volumes).under_faults_in_soak(),
+        case!("V13", "a provisioner that answers after the deadline", with_helpers(), provisioned::answers_after_the_deadline)
+            .under_faults_in_soak(),
         case!("P8", "bad input among what pods require of each other", aimed(), bad::constraints::terms_of_pods, FEW_PODS),
         case!("P8-10000", "the same with 10,000 foreign pods", quick_aimed(), bad::constraints::terms_of_pods, MANY_PODS)
             .within(secs(900))

@@ -4,7 +4,7 @@
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::CSINode;
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ pub(super) async fn gang_in_the_zone_of_its_volumes(w: &mut World) -> Result<()>
     wait_running(&client, "readers", 4, 10).await
 }
 
-/// V2. A claim that does not exist, that is not bound, and that is bound: the first two say so, and the pod runs soon after the third.
+/// V2. A claim that does not exist, that is not bound, and that is bound: the first two say so, and the pod runs soon after the third. A claim that has lost its volume.
 pub(super) async fn claims_that_come_later(w: &mut World) -> Result<()> {
     let client = w.client();
     zoned(&client, &["a1"]).await?;
@@ -125,7 +125,26 @@ pub(super) async fn claims_that_come_later(w: &mut World) -> Result<()> {
     group_says(&client, "g", "ClaimNotBound: persistentvolumeclaim \"data\" is not bound").await?;
     stays_unbound(w, "g", 1).await?;
     make_volume(&client, "data", "ReadWriteOnce", network("data"), None).await?;
-    wait_running(&client, "g", 1, 30).await
+    wait_running(&client, "g", 1, 30).await?;
+    volume_is_lost(w, &client).await
+}
+
+/// The volume of a bound claim is deleted by force. The claim and its volume are made again.
+async fn volume_is_lost(w: &mut World, client: &Client) -> Result<()> {
+    bound_claim(client, "lost", "ReadWriteOnce", network("lost"), None).await?;
+    let volumes: Api<PersistentVolume> = Api::all(client.clone());
+    let unprotected = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    volumes.delete("lost", &DeleteParams::default()).await?;
+    volumes.patch("lost", &PatchParams::default(), &unprotected).await?;
+    make_podgroup(client, "lost", json!({"minMember": 1})).await?;
+    make_member(client, "lost-0", "lost", "1", "lost").await?;
+    group_says(client, "lost", "ClaimLost: persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"lost\"").await?;
+    stays_unbound(w, "lost", 1).await?;
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), NAMESPACE);
+    claims.delete("lost", &DeleteParams::default()).await?;
+    claims.patch("lost", &PatchParams::default(), &unprotected).await?;
+    bound_claim(client, "lost", "ReadWriteOnce", network("lost"), None).await?;
+    wait_running(client, "lost", 1, 10).await
 }
 
 /// V3. Two pods with a claim that one pod at a time may use: the second waits, on a node of its own, until the first is gone.
@@ -167,8 +186,16 @@ pub(super) async fn as_many_volumes_as_the_node_takes(w: &mut World) -> Result<(
     make_member(&client, "same-0", "same", "1", "one").await?;
     wait_running(&client, "same", 1, 10).await?;
     stays_unbound(w, "two", 1).await?;
+    // The second place is that of a volume which no pod uses and which is not detached yet.
+    let attachments: Api<VolumeAttachment> = Api::all(client.clone());
+    bound_claim(&client, "attached", "ReadWriteOnce", disk("attached"), None).await?;
+    let spec = json!({"attacher": DRIVER, "nodeName": "a1", "source": {"persistentVolumeName": "attached"}});
+    let attachment = serde_json::from_value(json!({"metadata": {"name": "attached"}, "spec": spec}))?;
+    attachments.create(&PostParams::default(), &attachment).await?;
     let more = json!({"spec": {"drivers": drivers(2)}});
     nodes.patch("a1", &PatchParams::default(), &Patch::Merge(more)).await?;
+    stays_unbound(w, "two", 1).await?;
+    attachments.delete("attached", &DeleteParams::default()).await?;
     wait_running(&client, "two", 1, 10).await?;
     make_member(&client, "three-0", "three", "1", "three").await?;
     group_says(&client, "three", "1 node(s) exceed max volume count").await?;
