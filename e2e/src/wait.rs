@@ -1,7 +1,7 @@
 //! Waits for a condition with a deadline. A case never sleeps for a fixed time instead.
 //!
 //! The deadlines are those of the scenario table. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while faults are
-//! injected. So a case has the same text with and without faults.
+//! injected. So a case has the same text with and without faults. The time for which a client obeys a `Retry-After` does not count, and only that time.
 //!
 //! A deadline is for the program, and no program can act while the machine stalls. So a deadline moves by the measured stalled time (`stall`), and by
 //! nothing else. A wait that was late for that reason is printed with the stalled time.
@@ -10,8 +10,8 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -54,6 +54,8 @@ impl std::error::Error for DeadlinePassed {}
 pub struct Patience {
     /// Milliseconds, because of injected faults.
     extra: Arc<AtomicU64>,
+    /// When a client obeys a long `Retry-After`: from the first moment to the second one.
+    obeyed: Arc<Mutex<Vec<(Instant, Instant)>>>,
     /// Stalled milliseconds besides the measured ones, for tests.
     stalled: Arc<AtomicU64>,
 }
@@ -68,9 +70,10 @@ impl Patience {
         self.extra.store(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Sets the extra time of waits, if it is shorter.
-    pub fn at_least(&self, extra: Duration) {
-        self.extra.fetch_max(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    /// Records that a client does nothing for so long from now on, because it obeys a `Retry-After`. No wait counts this time, and every wait counts the time after it.
+    pub fn obeys(&self, length: Duration) {
+        let now = Instant::now();
+        self.obeyed.lock().unwrap_or_else(PoisonError::into_inner).push((now, now + length));
     }
 
     /// Adds to the extra time of waits.
@@ -85,6 +88,20 @@ impl Patience {
 
     pub(crate) fn now() -> Duration {
         millis(PATIENCE.try_with(|patience| patience.extra.load(Ordering::Relaxed)).unwrap_or(0))
+    }
+
+    /// Returns for how long between these moments a client obeyed a `Retry-After`. Time for which two obeyed one counts once.
+    fn obeyed(start: Instant, end: Instant) -> Duration {
+        let all = PATIENCE.try_with(|patience| patience.obeyed.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let mut all = all.unwrap_or_default();
+        all.sort_unstable();
+        let (mut sum, mut counted) = (Duration::ZERO, start);
+        for (from, to) in all {
+            let (from, to) = (from.max(counted), to.min(end));
+            sum += to.saturating_duration_since(from);
+            counted = counted.max(to);
+        }
+        sum
     }
 
     /// Returns for how long the machine has stalled so far.
@@ -110,9 +127,15 @@ impl Deadline {
         (elapsed, Patience::stalled().saturating_sub(self.stalled_before).min(elapsed))
     }
 
+    /// Returns for how long since the start a client obeyed a `Retry-After`.
+    fn obeyed(&self) -> Duration {
+        Patience::obeyed(self.start, Instant::now())
+    }
+
     /// Prints by how much a wait with this limit was late, if it was.
     fn report(&self, limit: Duration, what: &str) {
         let (elapsed, stalled) = self.elapsed();
+        let limit = limit + self.obeyed();
         record(elapsed, stalled, limit, what);
         let late = elapsed.saturating_sub(limit);
         // A single check takes some time, too.
@@ -153,12 +176,14 @@ where
             Ok(Seen::NotYet(text)) => text,
             Err(error) => say::brief(&error),
         };
-        let deadline = deadline + Patience::now();
+        let (obeyed, deadline) = (running.obeyed(), deadline + Patience::now());
         let (elapsed, stalled) = running.elapsed();
         // A condition without a deadline is checked once.
-        if deadline.is_zero() || elapsed >= deadline + stalled {
-            let text =
-                format!("not within {deadline:?} (the machine stalled for {stalled:.1?} of {elapsed:.1?}): {what}; last seen: {last}");
+        if deadline.is_zero() || elapsed >= deadline + obeyed + stalled {
+            let text = format!(
+                "not within {deadline:?} (of {elapsed:.1?} the machine stalled for {stalled:.1?}, and a Retry-After was obeyed for {obeyed:.1?}): {what}; \
+                 last seen: {last}"
+            );
             return Err(DeadlinePassed(text).into());
         }
         tokio::time::sleep(PACE).await;
@@ -298,6 +323,42 @@ mod tests {
         assert_eq!(holds_after(secs(9), Duration::ZERO).await, (false, false), "nothing stalled, so the program is late");
         assert_eq!(holds_after(secs(9), secs(5)).await, (true, true));
         assert_eq!(holds_after(secs(20), secs(5)).await, (false, false), "later than the stalled time excuses");
+    }
+
+    /// Runs a wait of five seconds that nothing fulfils, with the extra time of the mix. A client obeys a `Retry-After` for 30 s from each of these seconds on.
+    /// Returns when the wait failed.
+    async fn failed_at(wait_from: u64, told_at: &[u64]) -> u64 {
+        let (patience, start) = (Patience::default(), Instant::now());
+        patience.set(secs(27));
+        let tell = async {
+            for at in told_at {
+                tokio::time::sleep_until(start + secs(*at)).await;
+                patience.obeys(secs(30));
+            }
+        };
+        let never = || async { Ok(Seen::NotYet("never".to_owned())) };
+        let wait = patience.clone().over(async {
+            tokio::time::sleep_until(start + secs(wait_from)).await;
+            assert!(wait_until::<(), _, _>(secs(5), "it never comes", never).await.is_err());
+            start.elapsed().as_secs()
+        });
+        tokio::join!(tell, wait).1
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_retry_after_is_forgiven_while_it_lasts_and_no_longer() {
+        let cases: [(u64, &[u64], u64, &str); 5] = [
+            (0, &[], 32, "no Retry-After"),
+            (0, &[10], 62, "all of it"),
+            (20, &[10], 72, "the 20 s that are left of it"),
+            (41, &[10], 73, "it is over"),
+            (0, &[10, 20], 72, "two clients, from 10 s to 50 s"),
+        ];
+        for (wait_from, told_at, wanted, what) in cases {
+            // A stall of the machine, which is real also where the clock is paused, may add a little.
+            let failed = failed_at(wait_from, told_at).await;
+            assert!((wanted..wanted + 3).contains(&failed), "{what}: failed at {failed} s, wanted {wanted} s");
+        }
     }
 
     #[tokio::test(start_paused = true)]

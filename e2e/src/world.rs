@@ -223,7 +223,7 @@ impl World {
             if let Some(faults) = &side.faults {
                 let (patience, longer) = (self.patience.clone(), self.watched.as_ref().map(Watched::absences));
                 let told = Told::new(move |more| {
-                    patience.at_least(PATIENCE + more);
+                    patience.obeys(more);
                     longer.iter().for_each(|longer| longer.longer(PATIENCE + more));
                 });
                 faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate }, told);

@@ -45,8 +45,8 @@ pub(super) const LEASE_IN_A_ROW: u32 = 1;
 /// The time of [`IN_A_ROW`] failures, each with a delay and the back-off after it.
 const FAILURES: Duration = secs(8);
 
-/// How much longer than usual an action may take while a mix is active: what its faults can take together, and no more. [`LONGEST_OBEYED`] is added when a
-/// client has to obey one, not before.
+/// How much longer than usual an action may take while a mix is active: what its faults can take together, and no more. [`LONGEST_OBEYED`] is added while a
+/// client obeys one, not before and not after.
 pub const PATIENCE: Duration = secs(FAILURES.as_secs() + OLDEST_VIEW.as_secs() + LONGEST_HOLD.as_secs() + LATEST.as_secs());
 
 /// The mix of one seed.

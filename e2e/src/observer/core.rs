@@ -182,6 +182,12 @@ impl Core {
         self.open_excuse(None, Some(extra));
     }
 
+    /// Makes every grace longer by `extra` milliseconds for so long from now on, at most until [`Core::strict`].
+    pub(super) fn longer(&mut self, extra: i64) {
+        let from = self.clock.program_time();
+        self.history.excuses.push(Excuse { check: None, from, to: Some(from.saturating_add(extra)), at_most: Some(extra) });
+    }
+
     pub(super) fn strict(&mut self) {
         self.close_excuse(None, true);
     }
@@ -205,10 +211,10 @@ impl Core {
     }
 
     fn close_excuse(&mut self, check: Option<u8>, bounded: bool) {
-        let to = Some(self.clock.program_time());
+        let now = self.clock.program_time();
         let same = |excuse: &&mut Excuse| excuse.check == check && excuse.at_most.is_some() == bounded;
-        for excuse in self.history.excuses.iter_mut().filter(same).filter(|excuse| excuse.to.is_none()) {
-            excuse.to = to;
+        for excuse in self.history.excuses.iter_mut().filter(same).filter(|excuse| excuse.to.is_none_or(|to| to > now)) {
+            excuse.to = Some(now);
         }
     }
 

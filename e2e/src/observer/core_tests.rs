@@ -114,8 +114,38 @@ fn the_return_of_a_program_ends_neither_the_excuses_of_a_case_nor_longer_graces(
     assert_eq!(open(&core), of_both);
     core.absent(5000);
     core.insist(1);
-    core.patient(2000);
-    assert!(open(&core).contains(&(None, Some(2000))), "a longer fault makes the graces longer");
     core.strict();
     assert_eq!(open(&core), absent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_fault_makes_the_graces_longer_while_it_lasts() {
+    let advance = |seconds| tokio::time::advance(std::time::Duration::from_secs(seconds));
+    let mut core = core_with(Graces { group: 5000, ..Graces::default() });
+    KINDS.iter().for_each(|of| core.replace(of.0, &[], Some(1), true));
+    core.begin();
+    // A pod without a PodGroup.
+    let orphan = |core: &mut Core, name, version| {
+        core.event(Kind::Pod, &listed("Pod", name, name, version, json!({"spec": {"schedulerName": "s"}})), false, true);
+    };
+    let found = |core: &mut Core| {
+        core.beat(0);
+        core.findings().len()
+    };
+    core.patient(2000);
+    core.longer(30_000);
+    advance(10).await;
+    orphan(&mut core, "meanwhile", 2);
+    advance(24).await;
+    assert_eq!(found(&mut core), 0, "34 s after the fault");
+    advance(2).await;
+    assert_eq!(found(&mut core), 1, "36 s after the fault");
+    orphan(&mut core, "later", 3);
+    advance(8).await;
+    assert_eq!(found(&mut core), 2, "the fault is over, so only the mix is forgiven");
+    core.longer(30_000);
+    core.strict();
+    orphan(&mut core, "last", 4);
+    advance(6).await;
+    assert_eq!(found(&mut core), 3, "no fault is left");
 }

@@ -96,10 +96,11 @@ impl Absences {
         self.0.with(|core| core.absent(at_most));
     }
 
-    /// Makes the graces longer than [`Observer::patient`] did, until [`Observer::strict`]: a fault has come that lasts longer than the others.
+    /// Makes the graces longer than [`Observer::patient`] did: a fault has come whose effect lasts for `extra`. A state that is wrong now may be wrong for so long; one
+    /// that becomes wrong meanwhile, for what is left of that time; a later one, not at all longer. [`Observer::strict`] ends it earlier.
     pub fn longer(&self, extra: Duration) {
         let extra = i64::try_from(extra.as_millis()).unwrap_or(i64::MAX);
-        self.0.with(|core| core.patient(extra));
+        self.0.with(|core| core.longer(extra));
     }
 
     /// Ends the absence. A state that is wrong at this moment gets its usual grace again.

@@ -11,7 +11,7 @@ pub struct Excuse {
     pub check: Option<u8>,
     /// The start, in milliseconds.
     pub from: i64,
-    /// The end, in milliseconds; `None` while the period lasts.
+    /// The end, in milliseconds, also a future one; `None` while it is not known.
     pub to: Option<i64>,
     /// The longest extra grace for one object, in milliseconds; `None` means that the extra grace lasts as long as the excuse.
     pub at_most: Option<i64>,
