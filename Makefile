@@ -68,8 +68,10 @@ demo-down: ## takes the demo's cluster down
 test: ## everything: format, lints, unit and property tests, the cases on the real control plane; each part says its time (e2e/tools/test.sh)
 	@MAKE='$(MAKE)' bash e2e/tools/test.sh
 
-unit: tools ## unit and property tests
-	PODGROUP_DIFFERENTIAL_HISTORIES=$(HISTORIES) PODGROUP_DIFFERENTIAL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
+# cargo shows the output of failed tests only, so the seed of the run is chosen and printed here.
+unit: tools ## unit and property tests, with a new seed each time, which is printed (PODGROUP_TEST_SEED=7 repeats it)
+	@seed=$${PODGROUP_TEST_SEED:-$$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')} && echo "PODGROUP_TEST_SEED=$$seed" && export PODGROUP_TEST_SEED=$$seed && \
+		PODGROUP_DIFFERENTIAL_HISTORIES=$(HISTORIES) PODGROUP_DIFFERENTIAL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
 
 observer: tools ## the observer's own tests on a real control plane
 	cargo test -p e2e --test observer $(OPTIMIZED) -- --include-ignored
