@@ -38,7 +38,8 @@ pub(super) enum Requests {
 
 /// K27. Without an election a start follows at once. It fences the waiting pods and binds the gang; it is killed at one of these requests, and the next start makes the
 /// gang whole. Where a node is cordoned between the two, and the rest of the gang does not fit, the bound part is evicted after `--release-after`, and the gang waits as
-/// a whole. Either is so within a minute, and the PodGroup says it. (`--release-after` is 10 s here, and 5 min by default.)
+/// a whole. Either is so within a minute, and the PodGroup says it. (`--release-after` is 30 s here, as `docs/operations.md` advises for that promise. By default a
+/// gang that does not fit any more keeps its bound part for 5 min.)
 pub(super) async fn each(w: &mut World, requests: Requests) -> Result<()> {
     let client = w.client();
     for node in NODES {
@@ -47,7 +48,7 @@ pub(super) async fn each(w: &mut World, requests: Requests) -> Result<()> {
     let scheduler = w.scheduler()?;
     scheduler.terminate().await?;
     scheduler.also("--leader-elect=false");
-    scheduler.also("--release-after=10s");
+    scheduler.also("--release-after=30s");
     let all = writes_of_a_gang(w).await?;
     let (plain, cordoned) = draw(requests, all, w.seed);
     say::line(format!("        K27: a gang of {MEMBERS} takes {all} writes; killed at {plain:?}, with a cordoned node at {cordoned:?}"));

@@ -122,7 +122,7 @@ pub(super) fn rows() -> Vec<Case> {
         )
         .within(secs(600)),
         case!("K27-all", "the same at every request", aimed(), killed_at_requests::each, killed_at_requests::Requests::Every)
-            .within(secs(3000))
+            .within(secs(3600))
             .only_in_soak(),
     ]
 }
