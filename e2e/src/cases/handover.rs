@@ -1,4 +1,4 @@
-//! Rows K21 to K24: one scheduler takes over from another while a binding of the first is still on its way. The binding never takes effect in room that the second one
+//! Rows K21 to K24 and K28: one scheduler takes over from another while a binding of the first is still on its way. The binding never takes effect in room that the second one
 //! has given away. The observer checks nodes and queues all the time; each case also checks which pod has the room.
 
 use anyhow::{Context, Result, ensure};
@@ -17,6 +17,7 @@ use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::lease::{QUICK, leases};
 use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue};
 use crate::programs::Program;
+use crate::proxy::Delay;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
@@ -121,14 +122,19 @@ async fn is_fenced(client: &Client, group: &str) -> Result<bool> {
     Ok(conditions.into_iter().any(|condition| condition.type_ == LEADER_CHANGED))
 }
 
+/// Waits until the second pod is bound.
+async fn second_is_bound(client: &Client) -> Result<()> {
+    wait_until(secs(20), "the second pod is bound", || async {
+        let count = bound(client, "second").await?;
+        Ok(Seen::when(count == 1, || "it has no node".to_owned()))
+    })
+    .await
+}
+
 /// Waits until the second pod is bound, and lets the binding of the first one go at once: nothing but a fence has changed the first pod until then.
 async fn let_go_when_second_is_bound(w: &World) -> Result<()> {
     let client = w.client();
-    wait_until(secs(20), "the second pod is bound", || async {
-        let count = bound(&client, "second").await?;
-        Ok(Seen::when(count == 1, || "it has no node".to_owned()))
-    })
-    .await?;
+    second_is_bound(&client).await?;
     w.let_go()?;
     arrived_and_refused(w, 1).await?;
     ensure!(is_fenced(&client, "first").await?, "the first pod was not changed");
@@ -224,6 +230,37 @@ pub(super) async fn frozen(w: &mut World, room: Room) -> Result<()> {
     second_then_first(w).await?;
     w.scheduler()?.restart().await?;
     standby.terminate().await
+}
+
+/// K28. The leader is cut off from the API server while its binding is on its way: its connections stay open, and nothing passes. It ends because it cannot renew its
+/// lease, and is started again, still cut off. The standby takes over and binds a pod of higher priority. Then the connection is back: the former leader is a standby,
+/// the late binding is refused, and the former leader works when the other one ends.
+pub(super) async fn cut_off(w: &mut World, room: Room) -> Result<()> {
+    let client = w.client();
+    let mut standby = two_schedulers(w, room).await?;
+    bind_late(w, 90).await?;
+    let lost = Delay::Fixed(secs(600));
+    w.scheduler_path()?.delay(lost, lost);
+    submit(&client, "second", "high").await?;
+    let status = w.scheduler()?.wait_end(secs(15)).await?;
+    ensure!(status.code() == Some(1), "the leader that was cut off ended with {status}");
+    w.scheduler()?.launch()?;
+    wait_leader(&client, "two", 20).await?;
+    second_is_bound(&client).await?;
+    let path = w.scheduler_path()?;
+    path.delay(Delay::None, Delay::None);
+    path.cut();
+    w.scheduler()?.wait_ready().await?;
+    wait_leader(&client, "two", 0).await.context("the former leader took the lease back")?;
+    let_go_when_second_is_bound(w).await?;
+    second_then_first(w).await?;
+    standby.terminate().await?;
+    wait_leader(&client, "one", 10).await?;
+    submit(&client, "third", "low").await?;
+    stays_unbound(w, "third", 3).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.delete("first-0", &DeleteParams::default().grace_period(0)).await?;
+    wait_running(&client, "third", 1, 10).await
 }
 
 /// K24. Without an election, the scheduler is killed while it binds a gang of 40 that fills its nodes. Six of its bindings have taken effect; the others arrive when the

@@ -93,6 +93,8 @@ pub(super) fn rows() -> Vec<Case> {
         case!("K22-queue", "the same with one queue", aimed(), handover::killed, handover::Room::Queue),
         case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen, handover::Room::Node),
         case!("K23-queue", "the same with one queue", aimed(), handover::frozen, handover::Room::Queue),
+        case!("K28", "a leader is cut off, and returns when the standby leads", aimed(), handover::cut_off, handover::Room::Node),
+        case!("K28-queue", "the same with one queue", aimed(), handover::cut_off, handover::Room::Queue).only_in_soak(),
         case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover::killed_in_a_gang),
         case!(
             "K24-queue",
