@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::lifecycle::wait_unschedulable;
 use super::old_views::cordon;
 use super::seen::bound;
+use crate::faults::{Fault, HttpProxy, Rule, Verb};
 use crate::objects::{NAMESPACE, make_node, podgroups};
 use crate::programs::{Kubelet, Program};
 use crate::wait::{Seen, secs, wait_until};
@@ -40,40 +41,61 @@ enum Then {
 /// When they write: a list that is older is read again after 15 s at most, and accepted after 60 s.
 const LATER: Duration = secs(15);
 
+/// What `/readyz` of a program that goes on says until it works on the restored state.
+#[derive(Clone, Copy, PartialEq)]
+enum Says {
+    /// Nothing that must be seen: a program may be started again, or nothing shows the restore.
+    Nothing,
+    /// Both programs: that the cluster went back. It is over when the objects are listed again, so a list is late here.
+    WentBack,
+    /// The scheduler: that the lists are older than what was seen before.
+    Older,
+}
+
+/// How late the lists of PodGroups are, of a program that must say that the cluster went back.
+const LATE: Duration = secs(3);
+
 /// R1. With the flags of the chart: within a minute. A program that loses its lease while the control plane is away ends, and its kubelet starts it again.
 pub(super) async fn by_default(w: &mut World) -> Result<()> {
-    restored(w, &[], secs(60), Then::Quiet).await
+    restored(w, &[], secs(60), Then::Quiet, Says::Nothing).await
 }
 
 /// R1-kept. With a lease that outlives the time in which the control plane is away: the processes go on, and must notice the restore themselves.
 pub(super) async fn with_election(w: &mut World) -> Result<()> {
     let flags = ["--leader-elect-lease-duration=90s", "--leader-elect-renew-deadline=80s"];
-    restored(w, &flags, secs(60), Then::Quiet).await
+    restored(w, &flags, secs(60), Then::Quiet, Says::WentBack).await
 }
 
 /// R2. Without leader election: within three minutes.
 pub(super) async fn without_election(w: &mut World) -> Result<()> {
-    restored(w, &["--leader-elect=false"], secs(180), Then::Quiet).await
+    restored(w, &["--leader-elect=false"], secs(180), Then::Quiet, Says::Older).await
 }
 
 /// R2-busy. Without leader election, and nothing shows that the cluster went back.
 pub(super) async fn unnoticed(w: &mut World) -> Result<()> {
-    restored(w, &["--leader-elect=false"], secs(180), Then::Busy).await
+    restored(w, &["--leader-elect=false"], secs(180), Then::Busy, Says::Nothing).await
 }
 
 /// R2-passed. Without leader election, and the cluster passes the versions that were seen before while lists are refused.
 pub(super) async fn passed(w: &mut World) -> Result<()> {
-    restored(w, &["--leader-elect=false"], secs(180), Then::BusyLater).await
+    restored(w, &["--leader-elect=false"], secs(180), Then::BusyLater, Says::Older).await
 }
 
-async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then) -> Result<()> {
+async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, says: Says) -> Result<()> {
     let (cluster, client) = (w.cluster(), w.client());
     chart::install(cluster, &[]).await?;
     let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    let mut programs = Vec::new();
+    let (mut programs, mut proxies) = (Vec::new(), Vec::new());
     for name in [chart::CONTROLLER, chart::SCHEDULER] {
-        let config = chart::kubeconfig(cluster, name, server, &authority).await?;
+        let config = if says == Says::WentBack {
+            let proxy = HttpProxy::start(cluster.kubeconfig(), server, &cluster.scratch().path("logs"), name).await?;
+            let config = chart::kubeconfig(cluster, name, proxy.port(), proxy.authority()).await?;
+            proxies.push(proxy);
+            config
+        } else {
+            chart::kubeconfig(cluster, name, server, &authority).await?
+        };
         programs.push(Program::start(cluster.scratch(), name, &config, &flags)?);
     }
     for program in &mut programs {
@@ -102,10 +124,25 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then) -
     crate::workloads::scale(&client, "kept", 0).await?;
     wait_running(&client, "kept", 0, 10).await?;
     churn(&client, LOST).await?;
-    let away = Instant::now();
-    cluster.restore(&backup).await?;
-    say::line(format!("        the control plane was away for {:.1} s", away.elapsed().as_secs_f64()));
-    let back = Instant::now();
+    for proxy in &proxies {
+        proxy.rule(Rule { verb: Some(Verb::List), resource: "podgroups", name: None, fault: Fault::DelayRequest(LATE), times: u32::MAX });
+    }
+    let [controller, scheduler] = [0, 1].map(|number| programs.get(number).map_or(0, Program::port));
+    let restore = async {
+        let away = Instant::now();
+        cluster.restore(&backup).await?;
+        say::line(format!("        the control plane was away for {:.1} s", away.elapsed().as_secs_f64()));
+        anyhow::Ok(Instant::now())
+    };
+    // The programs may notice it before the restore counts as complete. What the lists show is older until other clients write.
+    let said = async {
+        match says {
+            Says::Nothing => Ok(()),
+            Says::WentBack => say_that_it_went_back(controller, scheduler).await,
+            Says::Older => unready(scheduler, chart::SCHEDULER, "was seen before: this API server is behind").await,
+        }
+    };
+    let (back, ()) = tokio::try_join!(restore, said)?;
     if then != Then::Quiet {
         if then == Then::BusyLater {
             sleep(LATER).await;
@@ -143,6 +180,29 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then) -
         program.terminate().await?;
     }
     Ok(())
+}
+
+/// Waits until both programs have said on `/readyz` that the cluster went back, and the scheduler on `/debug/view` that it decides nothing for that reason.
+async fn say_that_it_went_back(controller: u16, scheduler: u16) -> Result<()> {
+    let view = wait_until(WAITS, "the scheduler decides nothing because the cluster went back", || async move {
+        let view = http::json(scheduler, "/debug/view").await?;
+        let said = view["trouble"].as_str().is_some_and(|trouble| trouble.starts_with("the cluster went back to an earlier state"));
+        Ok(Seen::when(said && view["decides"] == false, || view.to_string()))
+    });
+    let back = "podgroups: complete (the cluster went back to an earlier state";
+    tokio::try_join!(unready(controller, chart::CONTROLLER, back), unready(scheduler, chart::SCHEDULER, back), view).map(drop)
+}
+
+/// The time for the end, the restore and the start of the control plane, and for what the programs say then.
+const WAITS: Duration = secs(120);
+
+/// Waits until `/readyz` of a program fails and says this.
+async fn unready(port: u16, name: &str, text: &str) -> Result<()> {
+    wait_until(WAITS, &format!("/readyz of {name} fails and says: {text}"), || async move {
+        let (status, body) = http::get(port, "/readyz").await?;
+        Ok(Seen::when(status == 503 && body.contains(text), || format!("/readyz returns {status}: {}", body.trim())))
+    })
+    .await
 }
 
 async fn ready(port: u16, name: &str, within: Duration) -> Result<()> {
