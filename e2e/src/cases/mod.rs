@@ -177,7 +177,7 @@ pub fn table() -> Vec<Case> {
             .only_in_soak()
             .under_faults_in_soak(),
         case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), stateful::flapping)
-            .also_under_faults(),
+            .under_faults_in_soak(),
         case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, stateful::flapping)
             .only_in_soak()
             .under_faults_in_soak(),
@@ -200,7 +200,7 @@ pub fn table() -> Vec<Case> {
             .also_under_faults(),
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).as_shipped().under_faults_in_soak(),
         case!("F-3x0s", "20 Deployments and 20 StatefulSets flap together 3 times", quick(), flaps::together, 3, secs(0))
-            .also_under_faults(),
+            .under_faults_in_soak(),
         // The other pauses are in the soak: L1, L2 and the row above hold the same property every day.
         case!("F-3x500ms", "the same with half a second between", quick(), flaps::together, 3, millis(500))
             .only_in_soak()
@@ -423,7 +423,7 @@ pub fn table() -> Vec<Case> {
         case!("X1", "queues below themselves, missing parents, guarantees above the parent's", usual(), bad::queues::shapes)
             .under_faults_in_soak(),
         case!("X2", "invalid amounts of queues", usual(), bad::queues::amounts).under_faults_in_soak(),
-        case!("X3", "a tree 64 deep, and five hundred siblings", usual(), bad::queues::deep_and_wide, 500),
+        case!("X3", "a tree 64 deep, and two hundred siblings", usual(), bad::queues::deep_and_wide, 200),
         case!("X3-5000", "the same with five thousand", usual(), bad::queues::deep_and_wide, 5000).only_in_soak(),
         case!("X4", "nodes with negative amounts, or with thousands of resources", usual(), bad::capacities::nodes).under_faults_in_soak(),
         case!("X5", "pods that request too much, nothing, or an unknown resource", usual(), bad::capacities::pods).under_faults_in_soak(),
