@@ -129,13 +129,8 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     // While the machine is suspended the view of the cluster grows old.
     let begin = clock::through_suspension();
     observe::start(&mut program, &client, &readiness, &watch_metrics, &relist, &sender, begin);
-    let placement = match flags.placement {
-        Placement::Auto => Strategy::Auto,
-        Placement::Spread => Strategy::Spread,
-        Placement::Pack => Strategy::Pack,
-    };
     let policy = Policy {
-        placement,
+        placement: strategy(flags.placement),
         evictions: flags.evictions,
         admit_within_nodes: flags.admit_by == AdmitBy::Nodes,
         admission_timeout: flags.admission_timeout,
@@ -148,6 +143,15 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
     program.allow_work(DRAIN);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, (events, begin), relist, watchdog, stop));
     program.run().await
+}
+
+/// Returns the order of nodes that a value of `--placement` stands for.
+const fn strategy(placement: Placement) -> Strategy {
+    match placement {
+        Placement::Auto => Strategy::Auto,
+        Placement::Spread => Strategy::Spread,
+        Placement::Pack => Strategy::Pack,
+    }
 }
 
 /// Requests a queue snapshot from the owner of the state at each scrape.
@@ -283,6 +287,11 @@ mod tests {
     use crate::runtime::watchdog::STALLED_AFTER;
     use kube::{Api, Client};
     use tokio::task::JoinSet;
+
+    #[test]
+    fn what_answers_without_the_flags_orders_nodes_as_a_scheduler_without_flags() {
+        assert_eq!(strategy(Placement::default()), Strategy::default());
+    }
 
     #[test]
     fn a_timer_is_due_in_the_time_that_is_left_also_after_a_suspension() {

@@ -1,7 +1,7 @@
 //! Checks whether the nodes have room for the waiting members, without queues and without other waiting pods.
 //!
 //! It runs the scheduler's own cycle on the nodes, the pods on them and this one PodGroup, so the counts are those of the scheduler.
-//! The input is the API's objects, so no running scheduler is needed.
+//! The input is the API's objects, so no running scheduler is needed. The flags of the scheduler are not among them: the order of nodes is the default one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,15 +21,17 @@ use crate::resources::{ResourceName, quantity};
 
 use super::domains::{ByDomain, domains};
 
-/// A policy for a single cycle, without preemption and timeouts.
-const POLICY: Policy = Policy {
-    placement: Strategy::Spread,
-    evictions: false,
-    admit_within_nodes: false,
-    admission_timeout: Duration::ZERO,
-    release: Duration::ZERO,
-    volume_timeout: Duration::ZERO,
-};
+/// Returns a policy for a single cycle, without preemption and timeouts. Nodes are chosen as by a scheduler without the flag `--placement`.
+fn policy() -> Policy {
+    Policy {
+        placement: Strategy::default(),
+        evictions: false,
+        admit_within_nodes: false,
+        admission_timeout: Duration::ZERO,
+        release: Duration::ZERO,
+        volume_timeout: Duration::ZERO,
+    }
+}
 
 /// The verdict of the nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,7 +91,7 @@ pub(super) fn places(
     if !waiting {
         return None;
     }
-    let plan = crate::cycle::run(&mut scheduling, &POLICY, Duration::ZERO);
+    let plan = crate::cycle::run(&mut scheduling, &policy(), Duration::ZERO);
     let members = plan.binds.iter().filter(|bind| bind.group == group.key).count();
     let refusal = scheduling.cache().groups().get(&group.key).and_then(|group| group.refusal.clone());
     Some(match refusal.as_deref() {
@@ -104,7 +106,7 @@ pub(super) fn places(
 
 /// Returns the next member, with the nodes that refuse it by topology domain.
 fn next(scheduling: &mut SchedulingState, group: &GroupFacts, pods: &[PodFacts], nodes: &[NodeFacts]) -> Option<Next> {
-    let refused = next_member(scheduling, &POLICY, &group.key)?;
+    let refused = next_member(scheduling, &policy(), &group.key)?;
     let pod = pods.iter().find(|pod| pod.uid == refused.pod)?;
     Some(Next { uid: refused.pod.clone(), name: pod.name.to_string(), domains: domains(pod, &refused, nodes) })
 }
@@ -201,6 +203,20 @@ mod tests {
         assert_eq!(places(&gang(2), &pods, &nodes, &[], BTreeSet::new()), Some(Places::Enough { members: 2 }));
         pods.push(running(pod("ns", "y", "other", &[("cpu", 4)]), "n2"));
         assert!(matches!(places(&gang(2), &pods, &nodes, &[], BTreeSet::new()), Some(Places::TooFew { needed: 2, placed: 1, .. })));
+    }
+
+    #[test]
+    fn nodes_are_chosen_as_by_a_scheduler_without_flags() {
+        const GPU: &str = "example.com/gpu";
+        let nodes = ["n1", "n2"].map(|name| node(name, &[("cpu", 8), (GPU, 2)]));
+        let pods = [("a", 1), ("b", 1), ("c", 2), ("d", 9)].map(|(name, gpus)| pod("ns", name, "g", &[(GPU, gpus)]));
+        // Packed by devices, a and b share a node and c has the other. Spread, a and b would take both, and c would find none.
+        let Some(Places::TooFew { placed: 3, next: Some(next), .. }) =
+            places(&group("ns", "g", 4, "default"), &pods, &nodes, &[], BTreeSet::new())
+        else {
+            panic!("not three of four")
+        };
+        assert_eq!(next.name, "d");
     }
 
     #[test]
