@@ -8,7 +8,8 @@
 //! * `irrelevant`: no scheduling decision depends on it, for the reason `why`;
 //! * `parts`: its own fields are listed.
 //!
-//! A path that ends with `.*` is the field and all below it. The list of fields comes from the types of `k8s-openapi`, by [`reflect`].
+//! A path that ends with `.*` is the field and all below it. The list of a pod's fields comes from the types of `k8s-openapi`, by [`reflect`]. Those of PodGroups and
+//! Queues, and the keys of annotations, labels and resources, come from `volcano.txt`: `e2e/tools/volcano` prints it from pinned versions of Volcano.
 
 mod reflect;
 
@@ -22,6 +23,15 @@ const POD: &str = include_str!("pod.txt");
 const PODGROUP: &str = include_str!("podgroup.txt");
 const QUEUE: &str = include_str!("queue.txt");
 const ANNOTATIONS: &str = include_str!("annotations.txt");
+const VOLCANO: &str = include_str!("volcano.txt");
+
+/// What Volcano has of one type: the paths of its fields; or its keys, of `key`.
+fn of_volcano(kind: &str) -> BTreeSet<String> {
+    let lines = VOLCANO.lines().filter_map(|line| line.split_once(' ')).filter(|(of, _)| *of == kind);
+    let found: BTreeSet<String> = lines.map(|(_, name)| name.to_owned()).collect();
+    assert!(!found.is_empty(), "volcano.txt has nothing of {kind}");
+    found
+}
 
 /// One line of a table.
 struct Row {
@@ -210,14 +220,54 @@ fn what_the_decoder_of_pods_reads_is_a_field_of_pods() {
 #[test]
 fn every_field_of_a_podgroup_and_a_queue_is_listed_and_means_what_is_listed() {
     let none = json!({});
-    let (fields, table) = (reflect::fields::<podgroup::PodGroupSpec>(), rows(PODGROUP));
+    let (mut fields, table) = (reflect::fields::<podgroup::PodGroupSpec>(), rows(PODGROUP));
+    fields.extend(of_volcano("PodGroupSpec"));
     assert_eq!(gaps(&fields, &table), [""; 0]);
     judge(&table, &none, &none, |spec| format!("{:?}", group(spec, &none)), |spec| refuses_group(&group(spec, &none)));
 
-    let (fields, table) = (reflect::fields::<queue::QueueSpec>(), rows(QUEUE));
+    let (mut fields, table) = (reflect::fields::<queue::QueueSpec>(), rows(QUEUE));
+    fields.extend(of_volcano("QueueSpec"));
     assert_eq!(gaps(&fields, &table), [""; 0]);
     let refuses = |spec: &Value| queue(spec, &none).node_groups.map(|_| "node_groups".to_owned()).into_iter().collect();
     judge(&table, &none, &none, |spec| format!("{:?}", queue(spec, &none)), refuses);
+}
+
+#[test]
+fn our_types_have_every_field_of_volcanos() {
+    for (kind, ours) in [
+        ("PodGroupSpec", reflect::fields::<podgroup::PodGroupSpec>()),
+        ("PodGroupStatus", reflect::fields::<podgroup::PodGroupStatus>()),
+        ("QueueSpec", reflect::fields::<queue::QueueSpec>()),
+        ("QueueStatus", reflect::fields::<queue::QueueStatus>()),
+    ] {
+        let theirs = of_volcano(kind);
+        assert_eq!(theirs.difference(&ours).collect::<Vec<_>>(), Vec::<&String>::new(), "{kind}");
+    }
+}
+
+/// The keys that no row of the table is about.
+fn keys_not_listed(keys: &BTreeSet<String>, rows: &[Row]) -> Vec<String> {
+    let listed = |key: &str| rows.iter().any(|row| row.path.split_once(' ').is_some_and(|(_, of_row)| of_row == key));
+    keys.iter().filter(|key| !listed(key)).cloned().collect()
+}
+
+#[test]
+fn every_key_that_volcano_knows_is_listed() {
+    let (keys, mut table) = (of_volcano("key"), rows(ANNOTATIONS));
+    assert_eq!(keys_not_listed(&keys, &table), [""; 0]);
+    let elsewhere = |row: &&Row| row.path.starts_with("owner ") || row.path.starts_with("node ");
+    table.iter().filter(elsewhere).for_each(|row| assert!(!row.why.is_empty(), "{}: why?", row.path));
+    // A key that is missing is found.
+    table.retain(|row| !row.path.ends_with(" volcano.sh/revocable-zone"));
+    assert_eq!(keys_not_listed(&keys, &table), ["volcano.sh/revocable-zone"]);
+}
+
+#[test]
+fn every_resource_that_volcano_shares_out_itself_is_refused() {
+    for (row, key) in rows(ANNOTATIONS).iter().filter_map(|row| Some((row, row.path.strip_prefix("resource ")?))) {
+        let spec = json!({ "containers": [{ "name": "c", "resources": { "requests": { key: "1" } } }] });
+        assert_eq!(row.verdict.strip_prefix("refused "), unsupported(&pod(&spec, &json!({}))).first().map(String::as_str), "{key}");
+    }
 }
 
 #[test]
@@ -247,10 +297,7 @@ fn every_annotation_that_volcano_schedules_by_means_what_is_listed() {
             }
         }
     }
-    // What the code knows is listed; prefixes and names of resources are no annotations.
+    // What the code knows is listed, but for prefixes.
     let names = include_str!("../names.rs").split('"').filter(|name| name.starts_with("volcano.sh/") && !name.ends_with(['/', '-']));
-    let others = ["volcano.sh/gpu-memory", "volcano.sh/gpu-number", super::names::NODE_GROUP];
-    for name in names.filter(|name| !others.contains(name)) {
-        assert!(rows.iter().any(|row| row.path.ends_with(&format!(" {name}"))), "{name} is not listed");
-    }
+    assert_eq!(keys_not_listed(&names.map(str::to_owned).collect(), &rows), [""; 0]);
 }
