@@ -16,7 +16,9 @@ pub enum Wake {
     PodCame(Vec<SelectorId>),
     /// A pod that these selectors match, or whose anti-affinity has them, counts on its node no more.
     PodLeft(Vec<SelectorId>),
-    /// The topology domains of the nodes changed, or which nodes count in them.
+    /// These labels of a node changed: the topology domains of these keys, and which nodes count where they are chosen by their labels.
+    Labels(Vec<Arc<str>>),
+    /// What counts in the topology domains changed, whatever their keys are.
     Domains,
     /// Less is used or reserved in the queue, and so in every queue above it.
     Quota(Arc<str>),

@@ -43,12 +43,17 @@ impl Cache {
             return;
         }
         let shrank = known.is_some_and(|known| !facts.allocatable.covers(&known.allocatable));
-        let same_domains = known.is_some_and(|known| known.labels == facts.labels && known.taints == facts.taints);
+        let labels =
+            known.map_or_else(|| facts.labels.keys().map(|key| Arc::from(key.as_str())).collect(), |known| changed_labels(known, &facts));
+        let same_taints = known.is_none_or(|known| known.taints == facts.taints);
         let (name, allocatable) = (Arc::clone(&facts.name), facts.allocatable.clone());
         self.nodes.upsert(facts);
         self.on_nodes.set_node(&name, self.nodes.id(&name));
         self.on_nodes.set_offers(&name, Some(&allocatable));
-        if !same_domains {
+        if !labels.is_empty() {
+            self.changed(Wake::Labels(labels));
+        }
+        if !same_taints {
             self.changed(Wake::Domains);
         }
         self.accounting.node_upsert(&name, allocatable);
@@ -132,6 +137,13 @@ impl Cache {
         self.room_if_empty.clear();
         self.sharing.shares = None;
     }
+}
+
+/// Returns the keys of the labels that one of the two has and the other has not, or has with another value.
+fn changed_labels(before: &NodeFacts, after: &NodeFacts) -> Vec<Arc<str>> {
+    let differs = |key: &&String| before.labels.get(*key) != after.labels.get(*key);
+    let keys: BTreeSet<&String> = before.labels.keys().chain(after.labels.keys()).filter(differs).collect();
+    keys.into_iter().map(|key| Arc::from(key.as_str())).collect()
 }
 
 #[cfg(test)]

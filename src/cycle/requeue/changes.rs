@@ -22,7 +22,9 @@ pub(super) struct Changes {
     pub(super) came: BTreeMap<SelectorId, Sequence>,
     /// By selector: when a pod that it matches last left its node.
     pub(super) left: BTreeMap<SelectorId, Sequence>,
-    /// The last change of the topology domains.
+    /// By key: the last change of a node's label with it.
+    pub(super) labels: BTreeMap<Arc<str>, Sequence>,
+    /// The last change of the topology domains, whatever their keys are.
     pub(super) domains: Option<Sequence>,
     pub(super) queues: BTreeSet<Arc<str>>,
     pub(super) everything: bool,
@@ -41,6 +43,7 @@ impl Changes {
             Wake::Node(name) => _ = self.nodes.insert(name, number),
             Wake::PodCame(selectors) => self.came.extend(selectors.into_iter().map(|selector| (selector, number))),
             Wake::PodLeft(selectors) => self.left.extend(selectors.into_iter().map(|selector| (selector, number))),
+            Wake::Labels(keys) => self.labels.extend(keys.into_iter().map(|key| (key, number))),
             Wake::Domains => self.domains = Some(number),
             Wake::Quota(name) => _ = self.queues.insert(name),
         }
@@ -48,7 +51,7 @@ impl Changes {
 
     /// Returns how many names are remembered.
     pub(super) fn len(&self) -> usize {
-        [self.queues.len(), self.came.len(), self.left.len()].into_iter().fold(self.nodes.len(), usize::saturating_add)
+        [self.queues.len(), self.came.len(), self.left.len(), self.labels.len()].into_iter().fold(self.nodes.len(), usize::saturating_add)
     }
 
     /// Returns a number that is larger than those of all changes so far.
@@ -64,7 +67,7 @@ impl Changes {
 
     /// Whether nodes may take pods that they refused before.
     pub(super) fn has_places(&self) -> bool {
-        !self.nodes.is_empty() || !self.came.is_empty() || !self.left.is_empty() || self.domains.is_some()
+        !self.nodes.is_empty() || !self.came.is_empty() || !self.left.is_empty() || !self.labels.is_empty() || self.domains.is_some()
     }
 
     /// The changes of nodes and of the pods on them are answered.
@@ -72,6 +75,7 @@ impl Changes {
         self.nodes.clear();
         self.came.clear();
         self.left.clear();
+        self.labels.clear();
         self.domains = None;
     }
 

@@ -20,6 +20,8 @@ mod preemption_retries;
 mod refused;
 mod timers;
 mod wake;
+#[cfg(test)]
+mod wake_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

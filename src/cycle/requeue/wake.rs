@@ -8,7 +8,8 @@
 //! | a node has more room, or takes other pods | those with a member that the node takes now, as many as there is room for |
 //! | a pod came to a node | those with a member that counts it for its affinity or spread |
 //! | a pod left its node | the same, and those with a member that it kept away |
-//! | the topology domains changed | those with a member that other pods matter to |
+//! | a label of a node changed | those with a member whose terms have its key, or whose spread counts the nodes that the member selects |
+//! | a taint of a node, or the labels of a namespace changed | those with a member that other pods matter to |
 //! | a queue has more left | those that it, or a queue above it, refused, where the resource that was refused fits now |
 //! | any of these | of the PodGroups with members that differ: those with a member that a changed node takes, and all where a queue has more left |
 //! | everything | all |
@@ -81,6 +82,12 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache) -> bool {
     }
 }
 
+/// Whether a spread constraint of the class counts only the nodes that its pods select, by labels of any key.
+fn counts_selected_nodes(class: &Class) -> bool {
+    let selects = !class.constraints.node_selector.is_empty() || class.constraints.node_affinity.is_some();
+    selects && class.terms.spread.iter().any(|spread| spread.constraint.honors_node_affinity)
+}
+
 /// Compares classes with the nodes that changed, each class once.
 struct Comparison<'a> {
     changes: &'a Changes,
@@ -130,15 +137,23 @@ impl<'a> Comparison<'a> {
 
     /// Returns the number of the newest change of other pods or of the topology domains that may help pods of the class.
     fn newest_of_pods(&self, class: ClassId) -> Option<Sequence> {
-        let Changes { came, left, domains, .. } = self.changes;
-        let Some(class) = self.cache.classes.get(class) else { return came.values().chain(left.values()).copied().max().max(*domains) };
+        let Changes { came, left, labels, domains, .. } = self.changes;
+        let of_labels = || labels.values().copied().max();
+        let Some(class) = self.cache.classes.get(class) else {
+            return came.values().chain(left.values()).copied().max().max(of_labels()).max(*domains);
+        };
         if class.terms.is_empty() {
             return None;
         }
         let either = |selector: SelectorId| came.get(&selector).max(left.get(&selector)).copied();
         let counted = class.terms.counted().filter_map(either);
         let kept_away = class.terms.keeping_away().filter_map(|selector| left.get(&selector).copied());
-        counted.chain(kept_away).max().max(*domains)
+        let of_keys = if counts_selected_nodes(class) {
+            of_labels()
+        } else {
+            class.terms.topology_keys().filter_map(|key| labels.get(key).copied()).max()
+        };
+        counted.chain(kept_away).max().max(of_keys).max(*domains)
     }
 
     /// Returns how many pods of the class the nodes take now, other members of the same PodGroups left out of account; at most `wanted`.

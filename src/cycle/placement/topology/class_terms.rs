@@ -122,6 +122,13 @@ impl ClassTerms {
         self.anti_affinity.iter().filter(|term| self.kept_away_by.contains(term)).map(|term| &term.1)
     }
 
+    /// Returns the topology keys of all terms by which other pods can keep pods of the class from a node.
+    pub fn topology_keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        let affinity = self.affinity.iter().flat_map(|affinity| &affinity.topology_keys);
+        let away = self.anti_affinity.iter().chain(&self.kept_away_by).map(|term| &term.1);
+        affinity.chain(away).chain(self.spread.iter().map(|spread| &spread.constraint.topology_key))
+    }
+
     /// Returns whether no other pod can keep pods of the class from a node.
     #[must_use]
     pub fn is_empty(&self) -> bool {
