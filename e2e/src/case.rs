@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::faults::{Counts, Faults};
+use crate::observer::JudgedConstraints;
 use crate::order::longest_first;
 use crate::report::{Outcome, base, compare_rights, sum_up};
 use crate::rights::Rights;
@@ -233,13 +234,13 @@ pub(crate) async fn play(prepared: Prepared) -> Outcome {
     let Prepared { case, name, seed, world, booted } = prepared;
     let (start, stalled_before) = (Instant::now(), stall::total());
     say::line(format!("        {name}: {}", case.title));
-    let Judged { reasons, only_late, artifacts, faults, rights } = match world {
+    let Judged { reasons, only_late, artifacts, faults, rights, constraints } = match world {
         Ok(world) => judge(&case, &name, world).await,
         Err(error) => Judged { reasons: vec![say::brief(&error)], ..Judged::default() },
     };
     let faults = (case.setup.faults == Faults::Mix).then_some(faults);
     let (took, stalled) = (booted + start.elapsed(), stall::total().saturating_sub(stalled_before));
-    Outcome { name, reasons, took, only_late, stalled, artifacts, seed, faults, rights }
+    Outcome { name, reasons, took, only_late, stalled, artifacts, seed, faults, rights, constraints }
 }
 
 /// Runs one case in a world of its own.
@@ -255,6 +256,7 @@ struct Judged {
     artifacts: Option<std::path::PathBuf>,
     faults: Counts,
     rights: Rights,
+    constraints: JudgedConstraints,
 }
 
 async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
@@ -301,13 +303,13 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
     }
     let only_late = late && reasons.len() == 1;
     world.started_again().iter().for_each(|text| say::line(format!("        {name}: {text}")));
-    let (faults, rights) = (world.faults(), world.rights().await);
+    let (faults, rights, constraints) = (world.faults(), world.rights().await, world.judged_constraints());
     // Ending a world waits for its processes, so it must not block a thread that other cases need.
     let ended = tokio::task::spawn_blocking(move || drop(world)).await;
     if ended.is_err() {
         reasons.push("the world could not be ended".to_owned());
     }
-    Judged { reasons, only_late, artifacts: kept, faults, rights }
+    Judged { reasons, only_late, artifacts: kept, faults, rights, constraints }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::faults::{Counts, add, never, show};
+use crate::observer::JudgedConstraints;
 use crate::rights::Rights;
 use crate::say;
 
@@ -27,6 +28,8 @@ pub struct Outcome {
     pub faults: Option<Counts>,
     /// The rights of the programs in its cluster.
     pub rights: Rights,
+    /// How many bindings the observer judged by the constraints of pods.
+    pub constraints: JudgedConstraints,
 }
 
 impl Outcome {
@@ -47,6 +50,9 @@ impl Outcome {
         say::line(format!("{word}  {:<32} {:>6.1} s", self.name, self.took.as_secs_f64()));
         if let Some(faults) = &self.faults {
             say::line(format!("        seed {}, {}", self.seed, show(faults)));
+        }
+        if self.constraints.constrained > 0 || self.constraints.unjudged > 0 {
+            say::line(format!("        {}", self.constraints));
         }
         for reason in &self.reasons {
             say::line(format!("        {reason}"));
@@ -80,6 +86,10 @@ pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
             say::line(format!("never injected: {}", never(&faults).join(", ")));
         }
     }
+    if outcomes.len() > 1 {
+        let all = outcomes.iter().map(|outcome| outcome.constraints).fold(JudgedConstraints::default(), JudgedConstraints::plus);
+        say::line(all.to_string());
+    }
     for outcome in outcomes.iter().filter(|outcome| !outcome.passed()) {
         say::line(format!("failed: {}: {}", outcome.name, outcome.reasons.first().map_or("", String::as_str)));
     }
@@ -109,8 +119,8 @@ mod tests {
 
     fn failed(only_late: bool, stalled: Duration) -> Outcome {
         let reasons = vec!["not within 60s".to_owned()];
-        let (took, artifacts, faults, rights) = (secs(90), None, None, Rights::default());
-        Outcome { name: "K4".to_owned(), reasons, took, only_late, stalled, artifacts, seed: 0, faults, rights }
+        let (took, artifacts, faults, rights, constraints) = (secs(90), None, None, Rights::default(), JudgedConstraints::default());
+        Outcome { name: "K4".to_owned(), reasons, took, only_late, stalled, artifacts, seed: 0, faults, rights, constraints }
     }
 
     #[test]

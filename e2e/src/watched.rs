@@ -96,15 +96,17 @@ impl Watched {
         self.observer.findings().iter().map(ToString::to_string).collect()
     }
 
-    /// Ends the observer and returns all findings. With `rest`, the rules of a cluster at rest are checked, too (the stock scheduler writes no queue's status).
-    pub async fn finish(self, rest: bool) -> Vec<String> {
+    /// Ends the observer and returns all findings, and how many bindings were judged by constraints. With `rest`, the rules of a cluster at rest are
+    /// checked, too (the stock scheduler writes no queue's status).
+    pub async fn finish(self, rest: bool) -> (Vec<String>, JudgedConstraints) {
         let at_rest = if rest { self.observer.at_rest(secs(60)).await.err().unwrap_or_default() } else { Vec::new() };
         let mut findings: Vec<String> = at_rest.iter().map(ToString::to_string).collect();
-        for text in self.observer.stop().await.iter().map(ToString::to_string) {
+        let (found, judged) = self.observer.stop().await;
+        for text in found.iter().map(ToString::to_string) {
             if !findings.contains(&text) {
                 findings.push(text);
             }
         }
-        findings
+        (findings, judged)
     }
 }

@@ -10,6 +10,7 @@ use kube::Client;
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, Told, add};
 use crate::objects::SCHEDULER_NAME;
+use crate::observer::JudgedConstraints;
 use crate::programs::{Kubelet, LEASE, Program, shipped};
 use crate::proxy::{Dice, Proxy};
 use crate::rights::{self, Rights};
@@ -33,6 +34,8 @@ pub struct World {
     patience: Patience,
     /// Whether [`Self::storm`] starts a mix.
     mixed: bool,
+    /// How many bindings the observer has judged by constraints, once it has ended.
+    judged: JudgedConstraints,
     /// The seed of the proxies' random delays, and of the numbers that a case draws.
     pub seed: u64,
 }
@@ -85,6 +88,7 @@ impl World {
             cluster,
             patience: Patience::default(),
             mixed: setup.faults == Faults::Mix,
+            judged: JudgedConstraints::default(),
             seed,
         })
     }
@@ -338,7 +342,11 @@ impl World {
     pub async fn verdict(&mut self) -> Vec<String> {
         let excused = self.watched.as_ref().map(Watched::excused_refusals).unwrap_or_default();
         let mut against = match self.watched.take() {
-            Some(watched) => watched.finish(self.scheduler.is_some()).await.iter().map(|each| format!("the observer: {each}")).collect(),
+            Some(watched) => {
+                let (findings, judged) = watched.finish(self.scheduler.is_some()).await;
+                self.judged = judged;
+                findings.iter().map(|each| format!("the observer: {each}")).collect()
+            }
             None => Vec::new(),
         };
         against.extend(self.programs().filter_map(Program::unexpected_end));
@@ -352,6 +360,16 @@ impl World {
             }
         }
         against
+    }
+
+    /// Returns how many bindings the observer has judged by constraints; none before [`Self::verdict`].
+    pub const fn judged_constraints(&self) -> JudgedConstraints {
+        self.judged
+    }
+
+    /// Returns whether the mix of faults is part of the case.
+    pub const fn is_mixed(&self) -> bool {
+        self.mixed
     }
 
     /// Ends the observer and lets the cluster go on, and the programs too if there are no proxies. Returns the folder.

@@ -95,7 +95,7 @@ async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
         Ok(if expected.iter().all(|one| seen.contains(one)) { Seen::Yes(seen) } else { Seen::NotYet(format!("{seen:?}")) })
     });
     seen.await?;
-    let findings = observer.stop().await;
+    let (findings, _) = observer.stop().await;
     for finding in &findings {
         println!("{finding}");
     }
@@ -311,7 +311,7 @@ async fn a_correct_scheduler_under_churn_causes_no_finding() -> Result<()> {
     })
     .await?;
     let judged = observer.judged_bindings();
-    let findings = observer.stop().await;
+    let (findings, _) = observer.stop().await;
     println!("{judged} bindings in {round} rounds");
     assert!(findings.is_empty(), "{findings:#?}");
     Ok(())

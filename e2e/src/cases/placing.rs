@@ -30,13 +30,17 @@ pub(super) async fn zoned(client: &Client, name: &str, zone: &str, amounts: Amou
     Ok(())
 }
 
-/// Waits until the observer has judged so many bindings of pods with constraints, each by the filters of kube-scheduler.
+/// Waits until the observer has judged so many bindings of pods with constraints, each by the filters of kube-scheduler. Without faults it
+/// judges every binding: these clusters are small, and no watch misses versions.
 async fn constraints_judged(w: &World, least: u64) -> Result<()> {
     wait_until(secs(20), "the observer judges the constraints", || async {
         let judged = w.watched()?.judged_constraints();
         Ok(Seen::when(judged.constrained >= least, || format!("{judged:?}, and {least} must be judged")))
     })
-    .await
+    .await?;
+    let judged = w.watched()?.judged_constraints();
+    ensure!(judged.unjudged == 0 || w.is_mixed(), "{judged}");
+    Ok(())
 }
 
 /// Two nodes in each of three zones, of which one zone has one node.

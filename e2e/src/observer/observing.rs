@@ -234,9 +234,9 @@ impl Observer {
         }
     }
 
-    /// Sees everything up to now, ends the watches and returns all findings. Check 5 is not included, because only the case knows whether the cluster
-    /// is at rest.
-    pub async fn stop(mut self) -> Vec<Finding> {
+    /// Sees everything up to now, ends the watches and returns all findings, and how many bindings were judged by constraints. Check 5 is not included,
+    /// because only the case knows whether the cluster is at rest.
+    pub async fn stop(mut self) -> (Vec<Finding>, JudgedConstraints) {
         let complete = self.catch_up().await;
         self.tasks.shutdown().await;
         self.shared.with(|core| {
@@ -247,7 +247,7 @@ impl Observer {
             } else if self.has_log {
                 all.extend(core.unjudged());
             }
-            all
+            (all, core.judged_constraints())
         })
     }
 

@@ -23,6 +23,7 @@ mod oracle;
 mod recent;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,6 +58,25 @@ pub struct JudgedConstraints {
     pub others: u64,
     /// Of pods that could not be judged.
     pub unjudged: u64,
+}
+
+impl JudgedConstraints {
+    /// Returns the counts of both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            constrained: self.constrained.saturating_add(other.constrained),
+            others: self.others.saturating_add(other.others),
+            unjudged: self.unjudged.saturating_add(other.unjudged),
+        }
+    }
+}
+
+impl fmt::Display for JudgedConstraints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { constrained, others, unjudged } = self;
+        write!(f, "bindings judged by constraints: {constrained} of pods with constraints, {others} of other pods; not judged: {unjudged}")
+    }
 }
 
 /// Judges bindings by what they require of nodes and of other pods.

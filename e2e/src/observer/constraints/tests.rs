@@ -263,6 +263,7 @@ fn what_cannot_be_judged_is_counted() {
     let away = away("kubernetes.io/hostname");
     assert!(trace.bind(&[("p", &away, "a1"), ("q", &away, "a1")]).found().is_empty());
     assert_eq!(trace.constraints.counts(), JudgedConstraints { unjudged: 2, ..JudgedConstraints::default() });
+    assert!(trace.constraints.counts().to_string().ends_with("; not judged: 2"));
 }
 
 #[test]
