@@ -27,8 +27,7 @@ pub(super) fn rows() -> Vec<Case> {
         case!("P4", "members of a gang that need each other beside them", usual(), placing::members_that_need_each_other)
             .under_faults_in_soak(),
         case!("P5", "pods with host ports", usual(), placing::host_ports).under_faults_in_soak(),
-        case!("P6", "a gang of two helpers and a worker with a whole node's devices", usual(), placing::helpers_and_a_worker)
-            .under_faults_in_soak(),
+        case!("P6", "a gang of two helpers and a worker with a whole node", usual(), placing::helpers_and_a_worker).under_faults_in_soak(),
         case!("P7", "gangs with members that find places in another order than theirs", usual(), placing::members_in_a_better_order)
             .under_faults_in_soak(),
         case!("V1", "gangs with claims, in the zone of their volumes and anywhere", usual(), volumes::gang_in_the_zone_of_its_volumes)

@@ -225,19 +225,24 @@ pub(super) async fn host_ports(w: &mut World) -> Result<()> {
     constraints_judged(w, 5).await
 }
 
-/// P6. Two nodes with 8 devices, a gang of two helpers with one device each and a worker with 8: the worker gets a node of its own, though the helpers are older.
+/// P6. Two nodes with 16 cpu and 8 devices, a gang of two helpers without a device and a worker with all of a node: the worker gets a node of its own, though the helpers
+/// are older. In the order of the members it would get none: each helper goes to the emptiest node, so the two take both. (Helpers with a device are packed by it, so
+/// they would share a node in any order.)
 pub(super) async fn helpers_and_a_worker(w: &mut World) -> Result<()> {
     let client = w.client();
     let amounts = [("cpu", "16"), ("memory", "64Gi"), ("nvidia.com/gpu", "8")];
     zoned(&client, "n1", "a", &amounts).await?;
     zoned(&client, "n2", "a", &amounts).await?;
     crate::objects::make_podgroup(&client, "mixed", json!({"minMember": 3})).await?;
-    for (name, devices) in [("helper-1", "1"), ("helper-2", "1"), ("worker", "8")] {
-        member(&client, "mixed", name, &[("cpu", "1"), ("nvidia.com/gpu", devices)], &Value::Null).await?;
+    let members: [(&str, Amounts<'_>); 3] =
+        [("helper-1", &[("cpu", "1")]), ("helper-2", &[("cpu", "1")]), ("worker", &[("cpu", "16"), ("nvidia.com/gpu", "8")])];
+    for (name, requests) in members {
+        member(&client, "mixed", name, requests, &Value::Null).await?;
         tokio::time::sleep(secs(1)).await;
     }
     wait_running(&client, "worker", 1, 10).await?;
-    wait_running(&client, "helper-1", 1, 10).await
+    wait_running(&client, "helper-1", 1, 10).await?;
+    wait_running(&client, "helper-2", 1, 10).await
 }
 
 /// P7. A member without constraints takes the only node of the zone that another member selects; and of three members of whom two are needed, the largest takes
