@@ -101,7 +101,7 @@ async fn silenced(w: &mut World, resource: &'static str, change: impl AsyncFnOnc
     let port = w.scheduler()?.port();
     wait_until(end.saturating_duration_since(Instant::now()), &format!("the {resource} are listed again, and decisions go on"), || async {
         let (view, (ready, text)) = (http::json(port, "/debug/view").await?, http::get(port, "/readyz").await?);
-        let good = view["decides"] == true && age(&view, resource) < 30.0 && ready == 200;
+        let good = decides(&view) && age(&view, resource) < 30.0 && ready == 200;
         Ok(Seen::when(good, || format!("{view}; /readyz {ready}: {text}")))
     })
     .await?;
@@ -131,7 +131,7 @@ async fn says_how_old_its_view_is(w: &mut World, resource: &'static str) -> Resu
     })
     .await?;
     let (ready, text) = http::get(port, "/readyz").await?;
-    ensure!(view["decides"] == true && view["trouble"].is_null() && ready == 200, "too early: {view}; /readyz {ready}: {text}");
+    ensure!(decides(&view) && trouble(&view).is_empty() && ready == 200, "too early: {view}; /readyz {ready}: {text}");
     // A question for the version of the kind is a list, too.
     w.aim(Rule { verb: Some(Verb::List), resource, name: None, fault: Fault::DelayRequest(LATE), times: 2 })?;
     wait_until(secs(20), &format!("/readyz says that the watch of {resource} is dead"), || async {
@@ -144,7 +144,7 @@ async fn says_how_old_its_view_is(w: &mut World, resource: &'static str) -> Resu
     let old = format!("the view of {resource} is ");
     wait_until(secs(8), &format!("/debug/view says that nothing is decided on the old view of {resource}"), || async {
         let view = http::json(port, "/debug/view").await?;
-        let said = view["decides"] == false && view["trouble"].as_str().is_some_and(|trouble| trouble.starts_with(&old));
+        let said = !decides(&view) && trouble(&view).starts_with(&old);
         Ok(Seen::when(said, || view.to_string()))
     })
     .await?;
@@ -155,7 +155,17 @@ async fn says_how_old_its_view_is(w: &mut World, resource: &'static str) -> Resu
 
 /// Returns the age of the view of this resource in `/debug/view`, in seconds.
 fn age(view: &Value, resource: &str) -> f64 {
-    view["ageSeconds"][resource].as_f64().unwrap_or_default()
+    view.pointer(&format!("/ageSeconds/{resource}")).and_then(Value::as_f64).unwrap_or_default()
+}
+
+/// Returns whether `/debug/view` says that decisions are made.
+pub(super) fn decides(view: &Value) -> bool {
+    view.get("decides").and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// Returns why the view prevents decisions; empty if it does not.
+pub(super) fn trouble(view: &Value) -> &str {
+    view.get("trouble").and_then(Value::as_str).unwrap_or_default()
 }
 
 pub(super) async fn cordon(client: &Client, node: &str, cordoned: bool) -> Result<()> {

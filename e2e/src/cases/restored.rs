@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::lifecycle::wait_unschedulable;
-use super::old_views::cordon;
+use super::old_views::{cordon, decides, trouble};
 use super::seen::bound;
 use crate::faults::{Fault, HttpProxy, Rule, Verb};
 use crate::objects::{NAMESPACE, make_node, podgroups};
@@ -186,8 +186,8 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, s
 async fn say_that_it_went_back(controller: u16, scheduler: u16) -> Result<()> {
     let view = wait_until(WAITS, "the scheduler decides nothing because the cluster went back", || async move {
         let view = http::json(scheduler, "/debug/view").await?;
-        let said = view["trouble"].as_str().is_some_and(|trouble| trouble.starts_with("the cluster went back to an earlier state"));
-        Ok(Seen::when(said && view["decides"] == false, || view.to_string()))
+        let said = !decides(&view) && trouble(&view).starts_with("the cluster went back to an earlier state");
+        Ok(Seen::when(said, || view.to_string()))
     });
     let back = "podgroups: complete (the cluster went back to an earlier state";
     tokio::try_join!(unready(controller, chart::CONTROLLER, back), unready(scheduler, chart::SCHEDULER, back), view).map(drop)
