@@ -129,7 +129,7 @@ bench-kube-scheduler: tools ## decisions per second of kube-scheduler's own plug
 	@"$$(bash e2e/tools/build.sh --path)/oracle" speed $(or $(SECONDS_EACH),3)
 
 # As for load: what ships, and a release client.
-bench-e2e: tools build ## how fast pods come to their nodes, beside kube-scheduler and a raw flood (NODES=1000 PODS=3000 RUNNING=20000 ROUNDS=2 SECONDS_EACH=60 DEPLOYMENTS=100 ONLY='rate constraints trickle writes full'); about 20 minutes
+bench-e2e: tools build ## how fast pods come to their nodes, beside kube-scheduler and a raw flood (NODES=1000 PODS=3000 RUNNING=20000 ROUNDS=2 SECONDS_EACH=60 DEPLOYMENTS=100 ONLY='rate constraints trickle writes claims full full-claims'); about 30 minutes
 	cargo build --release -p e2e
 	@PODGROUP_BIN_DIR=target/release target/release/e2e bench $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(RUNNING),--running $(RUNNING)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(foreach part,$(ONLY),--only $(part))

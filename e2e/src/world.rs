@@ -290,11 +290,6 @@ impl World {
         often.map(|(name, often)| format!("{name} lost its lease and was started again: {often}")).collect()
     }
 
-    /// Returns whether the settings have the mix of faults.
-    pub const fn is_mixed(&self) -> bool {
-        self.mixed
-    }
-
     /// Returns the patience with which the steps of a case are waited for.
     pub fn patience(&self) -> Patience {
         self.patience.clone()

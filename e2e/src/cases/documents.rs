@@ -106,7 +106,7 @@ async fn run_page(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()
             Step::Prepare(line) if line.starts_with("make cluster-down") => {
                 // Check the rules of a cluster at rest once more before it ends.
                 let findings = match watched.take() {
-                    Some(watched) => Watched::finish(watched, true).await,
+                    Some(watched) => Watched::finish(watched, true).await.0,
                     None => vec!["there was no observer".to_owned()],
                 };
                 ensure!(findings.is_empty(), "the observer: {}", findings.join("; "));
