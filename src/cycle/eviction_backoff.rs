@@ -1,8 +1,8 @@
 //! Which pods had an eviction refused a short time ago? Other victims are preferred.
 //!
 //! When the API server refuses an eviction (a budget, a webhook, a missing permission), it will probably refuse it again, and a search
-//! would choose the same pod each time. So the pod backs off: it is no candidate for some time, twice as long each time. The entry is
-//! deleted with the pod, so there are never more entries than pods.
+//! would choose the same pod each time. So the pod backs off: it is no candidate for some time, twice as long each time. Where its
+//! namespace is being deleted, all pods of the namespace back off. The entry is deleted with the pod, so there are never more entries than pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::api::names::WAITING;
 use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
 use super::cache::phase::phase;
-use super::cache::{Cache, Group, Phase};
+use super::cache::{Group, Phase};
 use super::explain::Code;
 
 /// The PodGroup waits for nodes: the condition, and the reason of the Event, as in Volcano.
@@ -22,16 +22,16 @@ const SCHEDULED: &str = "Scheduled";
 const NOT_ENOUGH_TASKS: &str = "NotEnoughTasks";
 
 /// Returns the whole status of the PodGroup. Foreign fields and conditions are kept; a condition with an unchanged status keeps
-/// its time.
+/// its time. `message` says why the PodGroup waits.
 #[must_use]
-pub fn status(cache: &Cache, group: &Group, facts: &GroupFacts, now: Timestamp) -> PodGroupStatus {
+pub fn status(group: &Group, facts: &GroupFacts, message: impl FnOnce() -> String, now: Timestamp) -> PodGroupStatus {
     let number = |count: u32| i32::try_from(count).ok().filter(|count| *count > 0);
     let phase = phase(group, facts);
     let mut conditions = facts.status.conditions.clone().unwrap_or_default();
     let satisfied = matches!(phase, Phase::Running | Phase::Completed);
     match group.refusal.as_deref().filter(|_| !satisfied) {
         Some(refusal) => {
-            set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), cache.group_message(group, refusal), now);
+            set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), message(), now);
             set(&mut conditions, WAITING, "True", refusal.code().as_str(), String::new(), now);
             if has(&conditions, SCHEDULED) {
                 set(&mut conditions, SCHEDULED, "False", refusal.reason(), "fewer members than the minimum have nodes".to_owned(), now);

@@ -253,29 +253,65 @@ fn a_gang_that_waits_says_which_volumes_and_nodes_its_claims_keep() {
 #[test]
 fn what_claims_keep_is_said_whatever_the_gang_waits_for() {
     let mut state = state(&[("a1", "a")]);
-    // Any node may mount the volume of each: one was made for a pod, the other was there.
-    let mut there = claim("there", "made", 5);
-    there["spec"]["storageClassName"] = json!("");
-    for (name, claim) in [("made", claim("made", "made", 5)), ("there", there)] {
-        bind_claim(&mut state, volume(&format!("pv-{name}"), 5, None), claim);
+    // Any node may mount the volume of each: most were made for a pod, one was there, and one is used by a pod.
+    let there = |name: &str| {
+        let mut claim = claim(name, "made", 5);
+        claim["spec"]["storageClassName"] = json!("");
+        claim
+    };
+    for claim in [claim("made", "made", 5), claim("used", "made", 5), there("there")] {
+        let name = format!("pv-{}", claim["metadata"]["name"].as_str().unwrap());
+        bind_claim(&mut state, volume(&name, 5, None), claim);
     }
+    state.apply_pod(super::testing::running(member("user", "user", 1, &["used"]), "a1"));
     gang(&mut state, "absent", 1, &[&["made"], &["no-such-claim"]]);
+    gang(&mut state, "both", 1, &[&["made", "no-such-claim"]]);
     gang(&mut state, "few", 1, &[&["made"]]);
     state.apply_group(group("ns", "few", 2, "default"));
     gang(&mut state, "closed", 1, &[&["made"]]);
     state.apply_group(group("ns", "closed", 1, "no-such-queue"));
-    gang(&mut state, "silent", 5, &[&["there"]]);
+    gang(&mut state, "silent", 5, &[&["there", "used"]]);
     assert_eq!(bound(&cycle(&mut state)), []);
     let kept = "; persistentvolumeclaim \"made\" keeps persistentvolume \"pv-made\" (any node)";
-    for name in ["absent", "few", "closed"] {
+    for name in ["absent", "both", "few", "closed"] {
         assert!(message(&state, name).ends_with(kept), "{name}: {}", message(&state, name));
     }
-    assert!(message(&state, "silent").ends_with("most free 4"), "{}", message(&state, "silent"));
-    // A pod says what its own claims keep.
-    let (cache, uid) = (state.cache(), Uid::from("ns/absent-0"));
-    let member = &cache.pods()[&uid];
-    let said = cache.pod_message(member, member.refusal.as_ref().unwrap());
-    assert!(said.ends_with(kept), "{said}");
+    assert!(message(&state, "silent").ends_with("most free 3"), "{}", message(&state, "silent"));
+}
+
+#[test]
+fn a_pod_says_what_its_own_claims_keep_as_soon_as_that_changes() {
+    let mut state = state(&[("a1", "a")]);
+    gang(&mut state, "g", 1, &[&["c0", "c1"]]);
+    state.apply_group(group("ns", "g", 1, "no-such-queue"));
+    let uid = Uid::from("ns/g-0");
+    // How the message ends, after a change that the status has to show.
+    let said = |state: &mut SchedulingState| {
+        assert!(state.take_dirty().pods.contains(&uid));
+        assert_eq!(bound(&cycle(state)), []);
+        let member = &state.cache().pods()[&uid];
+        let last = |message: &str| message.rsplit("; ").next().unwrap().to_owned();
+        let (own, of_group) = (state.cache().pod_message(member, &member.blocked().unwrap()), message(state, "g"));
+        assert_eq!(own.contains("; "), of_group.contains("; "), "{own}, and {of_group}");
+        last(&own)
+    };
+    let mut tied = claim("c0", "made", 5);
+    tied["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = json!("a1");
+    apply_claim(&mut state, &tied);
+    assert_eq!(said(&mut state), "persistentvolumeclaim \"c0\" gets its volume on node \"a1\" only");
+    apply_claim(&mut state, &claim("c0", "made", 5));
+    assert!(said(&mut state).ends_with("\"c1\" not found"), "c0 keeps nothing");
+    let mut names = claim("c0", "made", 5);
+    names["spec"]["volumeName"] = json!("pv");
+    apply_volume(&mut state, &volume("pv", 5, Some("a1")));
+    apply_claim(&mut state, &names);
+    assert!(said(&mut state).ends_with("\"c1\" not found"), "the volume is not its own yet");
+    bind_claim(&mut state, volume("pv", 5, Some("a1")), claim("c0", "made", 5));
+    assert_eq!(said(&mut state), "persistentvolumeclaim \"c0\" keeps persistentvolume \"pv\" (kubernetes.io/hostname=a1)");
+    let mut deleting = claim("c0", "made", 5);
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    bind_claim(&mut state, volume("pv", 5, Some("a1")), deleting);
+    assert!(said(&mut state).ends_with("is being deleted"), "it does not stay");
 }
 
 #[test]

@@ -148,6 +148,18 @@ fn a_refused_eviction_ends_the_nomination_and_an_accepted_one_waits_for_the_pods
 }
 
 #[test]
+fn a_refused_eviction_spares_the_pod_and_in_a_namespace_that_is_being_deleted_all_pods() {
+    let pods = [("ns", "a"), ("ns", "b"), ("other", "c")].map(|(namespace, name)| running(pod(namespace, name, "g", &[("cpu", 1)]), "n"));
+    for (reason, spared) in [("disruption_budget", [true, false, false]), (NAMESPACE_TERMINATING, [true, true, false])] {
+        let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), Vec::new());
+        let refused = crate::scheduler::event::EvictionProgress { refused_pod: Some("ns/a".into()), ..progress() };
+        state.learn(Report::NotEvicted(refused, reason), at(0));
+        let backs_off = |uid: &str| state.scheduling.eviction_backs_off(&uid.into());
+        assert_eq!(["ns/a", "ns/b", "other/c"].map(backs_off), spared, "{reason}");
+    }
+}
+
+#[test]
 fn the_timeout_for_victims_wakes_the_loop() {
     let mut state = nominated();
     let _cycle = state.tick(at(100));

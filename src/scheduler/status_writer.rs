@@ -5,6 +5,7 @@
 //! A written status counts as current until the watch has caught up, so a lagging watch causes no second write.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -257,7 +258,9 @@ impl StatusWriter {
             Some(written) => Cow::Owned(GroupFacts { status: written.status.clone(), ..(**facts).clone() }),
             None => Cow::Borrowed(&**facts),
         };
-        let wanted = status::status(scheduling.cache(), group, &stands, now.wall);
+        let said =
+            LazyCell::new(|| group.refusal.as_ref().map(|refusal| scheduling.cache().group_message(group, refusal)).unwrap_or_default());
+        let wanted = status::status(group, &stands, || said.clone(), now.wall);
         let subject = Subject::Group(key.clone());
         if wanted == stands.status {
             self.throttle.forget(&subject);
@@ -272,16 +275,14 @@ impl StatusWriter {
         self.merging.remove(key);
         // After a restart the refusal that the status shows already causes no Event.
         let refusal = group.refusal.as_deref().filter(|_| !runs_out(group, facts));
-        let event = self
-            .event(key, &facts.uid, refusal.map(|refusal| (refusal.code(), scheduling.cache().group_message(group, refusal))))
-            .filter(|_| !only_amounts_changed);
+        let event = self.event(key, &facts.uid, refusal.map(Refusal::code), || said.clone()).filter(|_| !only_amounts_changed);
         self.group_status.insert(key.clone(), WrittenStatus { uid: facts.uid.clone(), status: wanted.clone(), version: None });
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
     }
 
     /// Returns the Event for a refusal; `None` if the last Event had the same cause.
-    fn event(&mut self, key: &GroupKey, uid: &Uid, refusal: Option<(Code, String)>) -> Option<(String, String)> {
-        let Some((code, message)) = refusal else {
+    fn event(&mut self, key: &GroupKey, uid: &Uid, code: Option<Code>, message: impl FnOnce() -> String) -> Option<(String, String)> {
+        let Some(code) = code else {
             self.events.remove(key);
             return None;
         };
@@ -289,7 +290,7 @@ impl StatusWriter {
             return None;
         }
         // The reason of the condition is more exact. Tools for Volcano expect an Event with this reason.
-        Some((status::UNSCHEDULABLE.to_owned(), message))
+        Some((status::UNSCHEDULABLE.to_owned(), message()))
     }
 
     fn queue_command(&mut self, name: &Arc<str>, scheduling: &SchedulingState, now: Now) -> Option<Command> {

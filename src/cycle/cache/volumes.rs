@@ -10,7 +10,7 @@ use crate::api::{GroupKey, NodeFacts, PodFacts, Uid};
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::volumes::{Affected, Volumes};
 
-use super::{Cache, Change, Group, Member, Wake};
+use super::{Cache, Change, Group, Member, State, Wake};
 
 impl Cache {
     /// The storage objects, and what pods use of them.
@@ -95,7 +95,7 @@ impl Cache {
         self.affected(affected)
     }
 
-    /// Notes that nodes count other volumes. Returns those of the pods that are ours and wait.
+    /// Notes that nodes count other volumes. Returns those of the pods that are ours and wait; their PodGroups are tried.
     fn affected(&mut self, affected: Affected) -> Vec<Uid> {
         let Affected { pods, supplied, nodes } = affected;
         self.volumes_supplied(supplied);
@@ -103,7 +103,14 @@ impl Cache {
             self.nodes.touch_name(&node);
             self.changed(Wake::Node(node));
         }
-        pods.into_iter().filter(|uid| self.pods.get(uid).is_some_and(|member| member.facts.node.is_none())).collect()
+        let waiting: Vec<Uid> =
+            pods.into_iter().filter(|uid| self.pods.get(uid).is_some_and(|member| member.facts.node.is_none())).collect();
+        // What their claims keep is said of them and of their PodGroups, also where the claims mean the same to nodes.
+        self.dirty.pods.extend(waiting.iter().cloned());
+        let groups: BTreeSet<GroupKey> =
+            waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.group.clone()).collect();
+        groups.into_iter().for_each(|group| self.changed(Change::Group(group)));
+        waiting
     }
 
     /// Lets one pod's part of the reservation of a claim go. Returns the pods with claims that may get a volume now.
@@ -118,10 +125,14 @@ impl Cache {
         groups.into_iter().for_each(|group| self.changed(Change::Group(group)));
     }
 
-    /// Returns why the PodGroup waits, and which claims of its waiting pods keep a volume or a node meanwhile.
+    /// Returns why the PodGroup waits, and which claims of its pods without a node keep a volume or a node meanwhile.
     #[must_use]
     pub fn group_message(&self, group: &Group, refusal: &Refusal) -> String {
-        self.with_kept_volumes(refusal, group.waiting.iter().filter_map(|uid| self.pods.get(uid)))
+        let members = group.members.iter().filter_map(|uid| self.pods.get(uid));
+        self.with_kept_volumes(
+            refusal,
+            members.filter(|member| matches!(member.state(), State::Waiting | State::Blocked | State::Nominated)),
+        )
     }
 
     /// Returns the same for one pod.
@@ -136,7 +147,7 @@ impl Cache {
         if matches!(refusal, Refusal::Volumes { .. } | Refusal::Unanswered { .. }) {
             return message;
         }
-        match self.volumes().kept_by(members.map(|member| &*member.facts.terms)) {
+        match self.volumes().kept_by(members.map(|member| (&member.facts.uid, &*member.facts.terms))) {
             Some(kept) => format!("{message}; {kept}"),
             None => message,
         }

@@ -131,6 +131,12 @@ impl SchedulingState {
         beside.for_each(|member| self.eviction_backoff.refused(&member.facts.uid, now));
     }
 
+    /// Returns whether the pod is no candidate for a preemption at this moment.
+    #[cfg(test)]
+    pub fn eviction_backs_off(&self, uid: &Uid) -> bool {
+        self.eviction_backoff.is_active(uid)
+    }
+
     /// Lets the PodGroup back off, with this node tried last, and records the step that failed and why.
     pub(super) fn back_off(
         &mut self,

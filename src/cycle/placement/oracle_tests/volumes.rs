@@ -44,7 +44,7 @@ fn node() -> impl Strategy<Value = Value> {
 /// What a kubelet says; none where there is no CSINode.
 fn csi_node() -> impl Strategy<Value = Option<Value>> {
     let driver = (prop::sample::select(&DRIVERS[..]), prop::option::weighted(0.8, 0..4_u8));
-    let drivers = prop::collection::vec(driver, 0..4).prop_map(|all| {
+    let drivers = prop::collection::vec(driver, 0..7).prop_map(|all| {
         let all: BTreeMap<_, _> = all.into_iter().collect();
         let one = |(name, count): (&str, Option<u8>)| {
             let allocatable = count.map_or(Value::Null, |count| json!({ "count": count }));
@@ -86,7 +86,7 @@ fn volume() -> impl Strategy<Value = Value> {
     let handle = || select(&["h0", "h1", "h2"]);
     let source = prop_oneof![
         2 => Just(json!({ "nfs": { "server": "s", "path": "/" } })),
-        4 => (select(&["d", "d", "e"]), handle()).prop_map(|(driver, handle)| json!({ "csi": { "driver": driver, "volumeHandle": handle } })),
+        8 => (select(&["d", "d", "e"]), handle()).prop_map(|(driver, handle)| json!({ "csi": { "driver": driver, "volumeHandle": handle } })),
         1 => handle().prop_map(|name| json!({ "gcePersistentDisk": { "pdName": name } })),
         1 => select(&["vol-1", "aws://us-east1-a/vol-1", "aws:///vol-2"]).prop_map(|id| json!({ "awsElasticBlockStore": { "volumeID": id } })),
         1 => handle().prop_map(|id| json!({ "cinder": { "volumeID": id } })),
@@ -206,5 +206,5 @@ fn question() -> impl Strategy<Value = Value> {
 #[test]
 fn property_kube_scheduler_and_our_predicates_say_the_same_of_volumes() {
     let plugins = ["takes", CLAIM, "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"];
-    compare_each_node(question(), &plugins, 200, says_the_same);
+    compare_each_node(question(), &plugins, 150, says_the_same);
 }

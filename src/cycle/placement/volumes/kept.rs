@@ -1,38 +1,54 @@
 //! Which claims keep a volume, or a node for their volume, while their pods wait?
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::api::Uid;
 use crate::api::fault::shorten;
 use crate::api::pod_terms::PodTerms;
-use crate::api::volumes::{ClaimKey, VolumeAffinity};
+use crate::api::volumes::{ClaimFacts, ClaimKey, PodClaim, VolumeAffinity};
 use crate::cycle::explain::KeptVolumes;
 
 use super::Volumes;
 
+/// How many claims of a PodGroup are looked at, so that a large gang with many claims costs no more.
+const LOOKED_AT: usize = 1_000;
+
 impl Volumes {
-    /// Returns which claims of these pods have a volume that not every node may mount, or are tied to a node; none where there are none.
+    /// Returns which claims of these pods are tied to a node, or have a volume that not every node may mount, or one that was made for a pod; none where there are
+    /// none. Only claims that the pods may use count, and only the first thousand.
     #[must_use]
-    pub fn kept_by<'a>(&self, pods: impl Iterator<Item = &'a PodTerms>) -> Option<KeptVolumes> {
-        let key = |pod: &PodTerms, name: &Arc<str>| ClaimKey { namespace: Arc::clone(&pod.namespace), name: Arc::clone(name) };
-        let claims: BTreeSet<ClaimKey> = pods.flat_map(|pod| pod.claims.iter().map(move |claim| key(pod, &claim.name))).collect();
-        let mut kept = claims.iter().filter_map(|claim| self.kept(claim));
-        let first = kept.next()?;
-        Some(KeptVolumes { further: u32::try_from(kept.count()).unwrap_or(u32::MAX), ..first })
+    pub fn kept_by<'a>(&self, pods: impl Iterator<Item = (&'a Uid, &'a PodTerms)>) -> Option<KeptVolumes> {
+        let of_pod = |(uid, pod): (&'a Uid, &'a PodTerms)| pod.claims.iter().map(move |claim| (uid, pod, claim));
+        let kept = |(uid, pod, claim): (&'a Uid, &'a PodTerms, &'a PodClaim)| {
+            let key = ClaimKey { namespace: Arc::clone(&pod.namespace), name: Arc::clone(&claim.name) };
+            let facts = self.claims.get(&key).filter(|facts| !claim.is_ephemeral || facts.owner.as_ref() == Some(uid))?;
+            Some((key, self.kept(facts)?))
+        };
+        let mut all: BTreeMap<ClaimKey, KeptVolumes> = pods.flat_map(of_pod).take(LOOKED_AT).filter_map(kept).collect();
+        let (_, first) = all.pop_first()?;
+        Some(KeptVolumes { further: u32::try_from(all.len()).unwrap_or(u32::MAX), ..first })
     }
 
-    fn kept(&self, claim: &ClaimKey) -> Option<KeptVolumes> {
-        let facts = self.claims.get(claim)?;
+    fn kept(&self, facts: &ClaimFacts) -> Option<KeptVolumes> {
+        if facts.is_deleting || facts.is_lost {
+            return None;
+        }
         let (volume, place) = match (&facts.volume, &facts.request) {
-            (Some(name), _) => {
-                // One that every node may mount is worth a word only where it may have been made for these pods.
-                let made = || self.classes.get(facts.class.as_ref()?).filter(|class| class.waits_for_pod).map(|_| "any node".to_owned());
+            (Some(name), _) if facts.is_bound => {
+                let made = || self.may_be_made_for_a_pod(facts).then(|| "any node".to_owned());
                 (Some(Arc::clone(name)), place(&self.volumes.get(name)?.affinity).or_else(made)?)
             }
             (None, Some(request)) => (None, format!("node \"{}\"", shorten(request.selected_node.as_ref()?))),
-            (None, None) => return None,
+            (Some(_) | None, _) => return None,
         };
-        Some(KeptVolumes { claim: Arc::clone(&claim.name), volume, place, further: 0 })
+        Some(KeptVolumes { claim: Arc::clone(&facts.key.name), volume, place, further: 0 })
+    }
+
+    /// Whether the volume was made for a pod that then was not placed, as far as that can be seen: its class waits for pods, and no pod on a node uses it.
+    fn may_be_made_for_a_pod(&self, facts: &ClaimFacts) -> bool {
+        let class = facts.class.as_ref().and_then(|class| self.classes.get(class));
+        class.is_some_and(|class| class.waits_for_pod) && !self.is_used(&facts.key)
     }
 }
 
