@@ -2,6 +2,8 @@
 //!
 //! The program, the manifests and the example come from the Go module of the operator: see `tools/operators.sh`.
 
+mod webhooks;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -10,7 +12,11 @@ use tokio::process::Command;
 
 use crate::cluster::Cluster;
 use crate::programs::Program;
+use crate::wait::secs;
 use crate::{chart, kit, kubeconfig};
+
+use webhooks::Starting;
+pub use webhooks::{Told, Webhooks};
 
 /// What an operator is called in its manifests.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +38,35 @@ pub struct Operator {
 impl Operator {
     /// Builds the operator if the cache has none, applies its manifests, and starts it with these flags.
     pub async fn start(cluster: &Cluster, names: Names, flags: Vec<String>) -> Result<Self> {
-        let folder = built(names.operator).await?;
-        let manifests = folder.join("manifests.yaml");
-        cluster.run("kubectl", &["apply", "--server-side", "--filename", path(&manifests)?]).await?;
-        cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
+        let folder = installed(cluster, names).await?;
+        Self::launch(cluster, names, folder, flags, None, 0).await
+    }
+
+    /// Does the same for an operator with webhooks, and returns when it is ready. `configuration` is further YAML of the operator's Configuration.
+    pub async fn serving(cluster: &Cluster, names: Names, webhooks: Webhooks, mut flags: Vec<String>, configuration: &str) -> Result<Self> {
+        let folder = installed(cluster, names).await?;
+        let starting = Starting::new(cluster, names.namespace, names.operator, webhooks, configuration).await?;
+        flags.extend_from_slice(&starting.flags);
+        let temporary = ("TMPDIR".to_owned(), path(&starting.temporary)?.to_owned());
+        let mut operator = Self::launch(cluster, names, folder, flags, Some(temporary), starting.health).await?;
+        operator.program.unless_it_ends(starting.mount()).await?;
+        operator.program.wait_ready_within(secs(60)).await?;
+        Ok(operator)
+    }
+
+    /// Starts its process as its ServiceAccount.
+    async fn launch(
+        cluster: &Cluster,
+        names: Names,
+        folder: PathBuf,
+        flags: Vec<String>,
+        variable: Option<(String, String)>,
+        port: u16,
+    ) -> Result<Self> {
         let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;
         let kubeconfig = chart::kubeconfig_in(cluster, names.namespace, names.account, names.operator, server, &authority).await?;
-        let environment = [("KUBECONFIG".to_owned(), kubeconfig.display().to_string())];
-        let program = Program::exactly(cluster.scratch(), &folder, names.operator, names.operator, flags, &environment, 0)?;
+        let environment: Vec<_> = [("KUBECONFIG".to_owned(), kubeconfig.display().to_string())].into_iter().chain(variable).collect();
+        let program = Program::exactly(cluster.scratch(), &folder, names.operator, names.operator, flags, &environment, port)?;
         Ok(Self { program, folder })
     }
 
@@ -57,6 +84,15 @@ impl Operator {
     pub async fn end(mut self) -> Result<()> {
         self.program.kill().await.with_context(|| format!("see {}", self.program.log().display()))
     }
+}
+
+/// Builds the operator if the cache has none, and applies its manifests. Returns its folder.
+async fn installed(cluster: &Cluster, names: Names) -> Result<PathBuf> {
+    let folder = built(names.operator).await?;
+    let manifests = folder.join("manifests.yaml");
+    cluster.run("kubectl", &["apply", "--server-side", "--filename", path(&manifests)?]).await?;
+    cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
+    Ok(folder)
 }
 
 /// Returns the folder of an operator, and builds it if the cache has none.
