@@ -3,21 +3,22 @@
 //! Each case applies the manifest of its page in docs/integrations, with the flags and the scheduler names that the page states. So the page says what was tested.
 
 mod mpi;
+mod page;
+mod training;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::case::{CASE_TIME, Case, UnderFaults};
-use crate::cluster::Cluster;
-use crate::kit;
-use crate::objects::{NAMESPACE, podgroups};
-use crate::operator::path;
+use crate::objects::{NAMESPACE, condition, field, podgroups};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::phases;
 use crate::world::Setup;
+use page::{Page, as_read, is_their_example};
 
 /// Returns the rows E. A case builds its operator where the cache has none, which takes minutes, so `make test` leaves them out. `make operators` runs them.
 pub(super) fn rows() -> Vec<Case> {
@@ -31,52 +32,15 @@ pub(super) fn rows() -> Vec<Case> {
         )
         .within(secs(1200))
         .only_in_soak(),
+        case!(
+            "E3",
+            "training-operator: a PyTorchJob waits whole, runs whole, restarts a worker, is suspended, scaled and ended",
+            serving(training::SCHEDULER),
+            training::pytorch_job
+        )
+        .within(secs(1200))
+        .only_in_soak(),
     ]
-}
-
-/// One page of docs/integrations.
-struct Page {
-    text: String,
-}
-
-impl Page {
-    /// Reads the page with this name. It must say that the programs serve `scheduler`.
-    fn read(name: &str, scheduler: &str) -> Result<Self> {
-        let text = std::fs::read_to_string(kit::repository().join(format!("docs/integrations/{name}.md")))?;
-        let served = format!("--set 'schedulerNames={{podgroup-scheduler,{scheduler}}}'");
-        ensure!(text.contains(&served), "the page does not say {served}");
-        Ok(Self { text })
-    }
-
-    /// Returns the first code after these words.
-    fn code_after(&self, words: &str) -> Result<&str> {
-        let code = self.text.split_once(words).and_then(|(_, rest)| rest.split('`').nth(1));
-        code.with_context(|| format!("the page has no code after {words:?}"))
-    }
-
-    /// Returns the flags with which a user starts the operator.
-    fn flags(&self) -> Result<Vec<String>> {
-        Ok(self.code_after("Start the operator with ")?.split_whitespace().map(str::to_owned).collect())
-    }
-
-    /// Applies the manifest that the page names.
-    async fn apply(&self, cluster: &Cluster) -> Result<()> {
-        let manifest = kit::repository().join(self.code_after("Apply ")?);
-        cluster.run("kubectl", &["apply", "--server-side", "--filename", path(&manifest)?]).await?;
-        Ok(())
-    }
-
-    /// Returns the manifest that the page names, as the API server reads it.
-    async fn manifest(&self, cluster: &Cluster) -> Result<Value> {
-        as_read(cluster, path(&kit::repository().join(self.code_after("Apply ")?))?).await
-    }
-}
-
-/// Returns metadata and spec of the object in a file.
-async fn as_read(cluster: &Cluster, file: &str) -> Result<Value> {
-    let text = cluster.run("kubectl", &["create", "--dry-run=client", "--output=json", "--filename", file]).await?;
-    let object: Value = serde_json::from_str(&text)?;
-    Ok(json!({"name": object.pointer("/metadata/name"), "spec": object.get("spec")}))
 }
 
 /// Returns the pods with these labels that do not terminate.
@@ -107,16 +71,21 @@ async fn wait_whole(client: &Client, labels: &str, count: usize) -> Result<()> {
     holds_for(secs(2), "none of them gets a node", waiting).await
 }
 
-/// Waits until no pod has these labels, and no PodGroup exists.
-async fn wait_nothing(client: &Client, labels: &str) -> Result<()> {
-    wait_until(secs(30), &format!("no pod with {labels} and no PodGroup is left"), || async {
+/// Waits until no pod has these labels.
+async fn wait_no_pods(client: &Client, labels: &str) -> Result<()> {
+    wait_until(secs(30), &format!("no pod with {labels} is left"), || async {
         let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
         let pods: Vec<_> = api.list(&ListParams::default().labels(labels)).await?.items.iter().map(ResourceExt::name_any).collect();
-        let groups = podgroups(client).list(&ListParams::default()).await?;
-        let groups: Vec<_> = groups.items.iter().map(ResourceExt::name_any).collect();
-        Ok(Seen::when(pods.is_empty() && groups.is_empty(), || format!("pods {pods:?}, PodGroups {groups:?}")))
+        Ok(Seen::when(pods.is_empty(), || format!("{pods:?}")))
     })
     .await
+}
+
+/// Waits until no pod has these labels, and no PodGroup exists.
+async fn wait_nothing(client: &Client, labels: &str) -> Result<()> {
+    wait_no_pods(client, labels).await?;
+    wait_group_count(client, 0).await?;
+    Ok(())
 }
 
 /// Writes the end of a pod's containers, as its kubelet does.
@@ -133,4 +102,76 @@ async fn only_pod(client: &Client, labels: &str) -> Result<Pod> {
     found.retain(|pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running"));
     ensure!(found.len() == 1, "{} running pods have {labels}", found.len());
     found.pop().context("no pod")
+}
+
+/// Waits until a PodGroup has this minMember.
+async fn wait_minimum(client: &Client, group: &str, members: usize) -> Result<()> {
+    wait_until(secs(10), &format!("minMember of the PodGroup is {members}"), || async {
+        let seen = podgroups(client).get(group).await.map(|group| field(&group, "/spec/minMember"))?;
+        Ok(Seen::when(seen == json!(members), || seen.to_string()))
+    })
+    .await
+}
+
+/// Waits until an operator's object has this condition.
+async fn wait_condition(api: &Api<DynamicObject>, name: &str, kind: &str) -> Result<()> {
+    wait_until(secs(20), &format!("{name} is {kind}"), || async {
+        let object = api.get(name).await?;
+        let holds = condition(&object, kind).is_some_and(|(status, _, _)| status == "True");
+        Ok(Seen::when(holds, || field(&object, "/status/conditions").to_string()))
+    })
+    .await
+}
+
+/// Waits until another pod has this name than the one with this uid.
+async fn wait_replaced(client: &Client, name: &str, lost: Option<&str>) -> Result<()> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    wait_until(secs(20), &format!("pod {name} is replaced"), || async {
+        let uid = api.get_opt(name).await?.and_then(|pod| pod.uid());
+        Ok(Seen::when(uid.is_some() && uid.as_deref() != lost, || format!("{uid:?}")))
+    })
+    .await
+}
+
+/// Returns the uid of a pod.
+async fn uid(client: &Client, name: &str) -> Result<Option<String>> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    Ok(api.get(name).await?.uid())
+}
+
+/// Deletes an operator's object, and waits until it is gone.
+async fn delete(api: &Api<DynamicObject>, name: &str) -> Result<()> {
+    api.delete(name, &DeleteParams::foreground()).await?;
+    wait_until(secs(30), &format!("{name} is gone"), || async {
+        Ok(Seen::when(api.get_opt(name).await?.is_none(), || "it exists".to_owned()))
+    })
+    .await
+}
+
+/// Merges a patch into an operator's object.
+async fn change(api: &Api<DynamicObject>, name: &str, patch: Value) -> Result<()> {
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Returns an operator's kind. Its plural is the kind in small letters with an s.
+fn kind_of(client: &Client, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &format!("{}s", kind.to_lowercase()));
+    Api::namespaced_with(client.clone(), NAMESPACE, &resource)
+}
+
+/// Returns the names of all PodGroups, sorted.
+async fn group_names(client: &Client) -> Result<Vec<String>> {
+    let mut names: Vec<_> = podgroups(client).list(&ListParams::default()).await?.items.iter().map(ResourceExt::name_any).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Waits until there are so many PodGroups. Returns their names, sorted.
+async fn wait_group_count(client: &Client, count: usize) -> Result<Vec<String>> {
+    wait_until(secs(20), &format!("{count} PodGroups exist"), || async {
+        let names = group_names(client).await?;
+        Ok(if names.len() == count { Seen::Yes(names) } else { Seen::NotYet(format!("{names:?}")) })
+    })
+    .await
 }
