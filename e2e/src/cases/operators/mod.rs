@@ -2,6 +2,7 @@
 //!
 //! Each case applies the manifest of its page in docs/integrations, with the flags and the scheduler names that the page states. So the page says what was tested.
 
+mod lws;
 mod mpi;
 mod page;
 mod training;
@@ -18,11 +19,12 @@ use crate::objects::{NAMESPACE, condition, field, podgroups};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::phases;
 use crate::world::Setup;
-use page::{Page, as_read, is_their_example};
+use page::{Page, apply, as_read, is_their_example, variant};
 
 /// Returns the rows E. A case builds its operator where the cache has none, which takes minutes, so `make test` leaves them out. `make operators` runs them.
 pub(super) fn rows() -> Vec<Case> {
     let serving = |scheduler| Setup { also_serves: Some(scheduler), jobs_run_on: true, ..Setup::default() };
+    let ours = || Setup { jobs_run_on: true, ..Setup::default() };
     vec![
         case!(
             "E1",
@@ -37,6 +39,22 @@ pub(super) fn rows() -> Vec<Case> {
             "training-operator: a PyTorchJob waits whole, runs whole, restarts a worker, is suspended, scaled and ended",
             serving(training::SCHEDULER),
             training::pytorch_job
+        )
+        .within(secs(1200))
+        .only_in_soak(),
+        case!(
+            "E4",
+            "LeaderWorkerSet 0.7.0: each group waits whole and runs whole, starts anew after a restart, the set is scaled and deleted",
+            ours(),
+            lws::groups
+        )
+        .within(secs(1200))
+        .only_in_soak(),
+        case!(
+            "E4-0.6",
+            "LeaderWorkerSet 0.6.0: with one PodGroup for all it waits whole and runs whole; without it our controller makes one for each StatefulSet",
+            ours(),
+            lws::one_group_for_all
         )
         .within(secs(1200))
         .only_in_soak(),
@@ -172,6 +190,19 @@ async fn wait_group_count(client: &Client, count: usize) -> Result<Vec<String>> 
     wait_until(secs(20), &format!("{count} PodGroups exist"), || async {
         let names = group_names(client).await?;
         Ok(if names.len() == count { Seen::Yes(names) } else { Seen::NotYet(format!("{names:?}")) })
+    })
+    .await
+}
+
+/// Waits until so many PodGroups exist, each with an owner of this kind. Returns the names of the owners, sorted.
+async fn wait_owners(client: &Client, kind: &str, count: usize) -> Result<Vec<String>> {
+    wait_until(secs(20), &format!("{count} PodGroups have an owner of the kind {kind}"), || async {
+        let groups = podgroups(client).list(&ListParams::default()).await?;
+        let owners: Vec<_> = groups.items.iter().flat_map(ResourceExt::owner_references).collect();
+        let mut names: Vec<_> = owners.iter().map(|owner| owner.name.clone()).collect();
+        names.sort_unstable();
+        let right = names.len() == count && groups.items.len() == count && owners.iter().all(|owner| owner.kind == kind);
+        Ok(if right { Seen::Yes(names) } else { Seen::NotYet(format!("{owners:?}")) })
     })
     .await
 }

@@ -51,7 +51,7 @@ impl Page {
 }
 
 /// Applies a file, as soon as webhooks let it.
-async fn apply(cluster: &Cluster, file: &str) -> Result<()> {
+pub(super) async fn apply(cluster: &Cluster, file: &str) -> Result<()> {
     wait_until(secs(20), &format!("{file} is applied"), || async {
         cluster.run("kubectl", &["apply", "--server-side", "--filename", file]).await?;
         Ok(Seen::Yes(()))
@@ -75,6 +75,17 @@ async fn object_in(cluster: &Cluster, file: &str, kind: &str) -> Result<Value> {
 pub(super) async fn as_read(cluster: &Cluster, file: &str, kind: &str) -> Result<Value> {
     let object = object_in(cluster, file, kind).await?;
     Ok(json!({"name": object.pointer("/metadata/name"), "spec": object.get("spec")}))
+}
+
+/// Writes the object of this kind in a file into another file, with these values at these places. Returns that file.
+pub(super) async fn variant(cluster: &Cluster, file: &str, kind: &str, edits: &[(&str, Value)]) -> Result<String> {
+    let mut object = object_in(cluster, file, kind).await?;
+    for (place, value) in edits {
+        *object.pointer_mut(place).with_context(|| format!("{file} has no {place}"))? = value.clone();
+    }
+    let file = cluster.scratch().path(format!("variant-{kind}.json"));
+    std::fs::write(&file, object.to_string())?;
+    Ok(path(&file)?.to_owned())
 }
 
 /// Fails unless the manifest of the page is the example of the project, but for images, requests, scheduler names and the annotations that make a gang. `ours` is
