@@ -2,6 +2,7 @@
 //!
 //! Each case applies the manifest of its page in docs/integrations, with the flags and the scheduler names that the page states. So the page says what was tested.
 
+mod jobset;
 mod lws;
 mod mpi;
 mod page;
@@ -33,6 +34,14 @@ pub(super) fn rows() -> Vec<Case> {
             mpi::mpi_job
         )
         .within(secs(1200))
+        .only_in_soak(),
+        case!(
+            "E2",
+            "JobSet: with one PodGroup it waits whole, runs whole, is suspended, restarts and ends; without it our controller makes one for each Job",
+            ours(),
+            jobset::job_set
+        )
+        .within(secs(1800))
         .only_in_soak(),
         case!(
             "E3",

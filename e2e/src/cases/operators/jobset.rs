@@ -1,0 +1,145 @@
+//! Row E2: JobSet, which creates no PodGroup.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use kube::api::DeleteParams;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::{
+    Page, apply, as_read, change, delete, end_pod, group_names, is_their_example, kind_of, pods, variant, wait_condition, wait_no_pods,
+    wait_nothing, wait_owners, wait_running, wait_whole,
+};
+use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
+use crate::cluster::Cluster;
+use crate::objects::{condition, make_node, podgroups};
+use crate::operator::{Names, Operator, Told, Webhooks};
+use crate::wait::{Seen, secs, wait_until};
+use crate::workloads::MIN_MEMBER;
+use crate::workloads::events::wait_warning;
+use crate::world::World;
+
+const NAMES: Names = Names { operator: "jobset", namespace: "jobset-system", account: "jobset-controller-manager" };
+
+const WEBHOOKS: Webhooks = Webhooks { secret: "jobset-webhook-server-cert", told: Told::Configuration("config.jobset.x-k8s.io/v1alpha1") };
+
+const SET: &str = "paralleljobs";
+const PODS: &str = "jobset.sigs.k8s.io/jobset-name=paralleljobs";
+
+/// The metadata of the pod templates of the two roles.
+const WORKERS: &str = "/spec/replicatedJobs/0/template/spec/template/metadata";
+const DRIVER: &str = "/spec/replicatedJobs/1/template/spec/template/metadata";
+
+/// E2. First without a PodGroup of the user: our controller makes one for each Job, and with room for four of five one role runs without the other. Then with one
+/// PodGroup for the whole: the JobSet waits with room for four and runs with room for all. It is suspended and resumed, restarts as a whole after a failed worker,
+/// and ends.
+pub(super) async fn job_set(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "4"), ("memory", "64Gi")]).await?;
+    let page = Page::read("jobset")?;
+    let operator = start(w.cluster()).await?;
+    let sets = kind_of(&client, "jobset.x-k8s.io", "v1alpha2", "JobSet");
+    let file = page.file_after("Apply ")?;
+    let manifest = as_read(w.cluster(), &file, "JobSet").await?;
+    is_their_example(w.cluster(), manifest, &operator, "JobSet").await?;
+
+    let gang = json!({"annotations": {MIN_MEMBER: "4"}});
+    let alone = variant(w.cluster(), &file, "JobSet", &[(WORKERS, gang), (DRIVER, json!({}))]).await?;
+    apply(w.cluster(), &alone).await?;
+    let owners = wait_owners(&client, "Job", 2).await?;
+    ensure!(owners == ["paralleljobs-driver-0", "paralleljobs-workers-0"], "the owners of the PodGroups are {owners:?}");
+    wait_warning(&client, "Job", "paralleljobs-workers-0", "GangOfOnePart", "JobSet paralleljobs creates 2").await?;
+    one_role_runs(&client).await?;
+    delete(&sets, SET).await?;
+    wait_nothing(&client, PODS).await?;
+
+    page.apply(w.cluster()).await?;
+    wait_whole(&client, PODS, 5).await?;
+    group_says(&client, SET, "4 of 5 members find a place").await?;
+    let made = group_names(&client).await?;
+    ensure!(made == [SET], "the PodGroups are {made:?}");
+    make_node(&client, "n2", &[("cpu", "8"), ("memory", "64Gi")]).await?;
+    wait_running(&client, PODS, 5).await?;
+    queue_uses(&client, "default", "cpu", "5").await?;
+
+    change(&sets, SET, json!({"spec": {"suspend": true}})).await?;
+    wait_no_pods(&client, PODS).await?;
+    queue_uses(&client, "default", "cpu", "0").await?;
+    wait_until(secs(40), "the PodGroup of the user stays, and says that it is not scheduled", || async {
+        let said = condition(&podgroups(&client).get(SET).await?, "Scheduled");
+        Ok(Seen::when(said.as_ref().is_some_and(|(status, _, _)| status == "False"), || format!("{said:?}")))
+    })
+    .await?;
+    change(&sets, SET, json!({"spec": {"suspend": false}})).await?;
+    wait_running(&client, PODS, 5).await?;
+
+    end_all(&client).await?;
+    wait_condition(&sets, SET, "Completed").await?;
+    queue_uses(&client, "default", "cpu", "0").await?;
+    delete(&sets, SET).await?;
+
+    // The PodGroup serves a further run. One that may restart is the example with a failure policy.
+    let restarting = variant(w.cluster(), &file, "JobSet", &[("/spec", with_restarts(w.cluster(), &file).await?)]).await?;
+    apply(w.cluster(), &restarting).await?;
+    wait_running(&client, PODS, 5).await?;
+    let lost =
+        pods(&client, "batch.kubernetes.io/job-name=paralleljobs-workers-0").await?.first().map(ResourceExt::name_any).unwrap_or_default();
+    let before = uids(&client).await?;
+    end_pod(&client, &lost, "Failed").await?;
+    wait_until(secs(30), "all pods of the JobSet are replaced", || async {
+        let now = uids(&client).await?;
+        Ok(Seen::when(now.len() == 5 && now.iter().all(|uid| !before.contains(uid)), || format!("{now:?}, before {before:?}")))
+    })
+    .await?;
+    wait_running(&client, PODS, 5).await?;
+    delete(&sets, SET).await?;
+    podgroups(&client).delete(SET, &DeleteParams::default()).await?;
+    wait_nothing(&client, PODS).await?;
+    queue_uses(&client, "default", "cpu", "0").await?;
+    accounting_matches_api(w).await?;
+    operator.end().await
+}
+
+/// Starts JobSet.
+pub(super) async fn start(cluster: &Cluster) -> Result<Operator> {
+    Operator::serving(cluster, NAMES, WEBHOOKS, vec!["--leader-elect=false".to_owned()], "").await
+}
+
+/// Waits until all pods of one role have nodes, and none of the other. Which one depends on the Job that was created first.
+async fn one_role_runs(client: &Client) -> Result<()> {
+    wait_until(secs(20), "the pods of one role have nodes, those of the other wait", || async {
+        let mut bound: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for pod in pods(client, PODS).await? {
+            let role = pod.labels().get("jobset.sigs.k8s.io/replicatedjob-name").cloned().unwrap_or_default();
+            let counts = bound.entry(role).or_default();
+            counts.0 += usize::from(pod.spec.is_some_and(|spec| spec.node_name.is_some()));
+            counts.1 += 1;
+        }
+        let counts: Vec<_> = bound.values().copied().collect();
+        Ok(Seen::when(counts == [(1, 1), (0, 4)] || counts == [(0, 1), (4, 4)], || format!("with a node, of all: {bound:?}")))
+    })
+    .await
+}
+
+/// Returns the spec of the manifest, with one restart allowed.
+async fn with_restarts(cluster: &Cluster, file: &str) -> Result<Value> {
+    let mut spec = as_read(cluster, file, "JobSet").await?.get("spec").cloned().unwrap_or_default();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert("failurePolicy".to_owned(), json!({"maxRestarts": 1}));
+    }
+    Ok(spec)
+}
+
+/// Ends all pods of the JobSet well.
+async fn end_all(client: &Client) -> Result<()> {
+    for pod in pods(client, PODS).await? {
+        end_pod(client, &pod.name_any(), "Succeeded").await?;
+    }
+    Ok(())
+}
+
+/// Returns the uids of the pods of the JobSet.
+async fn uids(client: &Client) -> Result<Vec<String>> {
+    Ok(pods(client, PODS).await?.iter().filter_map(ResourceExt::uid).collect())
+}
