@@ -6,6 +6,7 @@ mod jobset;
 mod lws;
 mod mpi;
 mod page;
+mod trainer;
 mod training;
 
 use anyhow::{Context, Result, ensure};
@@ -66,6 +67,14 @@ pub(super) fn rows() -> Vec<Case> {
             lws::one_group_for_all
         )
         .within(secs(1200))
+        .only_in_soak(),
+        case!(
+            "E5",
+            "Trainer: a TrainJob waits whole, runs whole, replaces a pod, is suspended and ended, through JobSet and the PodGroup of its Job",
+            ours(),
+            trainer::train_job
+        )
+        .within(secs(1800))
         .only_in_soak(),
     ]
 }
