@@ -18,7 +18,7 @@ JOBS ?= 3
 TIMES ?= 5
 MINUTES ?= 60
 # The cases of `make operators`.
-OPERATORS = E1 E2 E3 E4 E4-0.6 E5
+OPERATORS = E1 E2 E3 E4 E5
 # Random histories on which the books and their rules must say the same.
 HISTORIES ?= 8000
 # Random worlds on which the search for victims and its rules must.

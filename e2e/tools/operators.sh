@@ -24,10 +24,6 @@ case $operator in
     module=sigs.k8s.io/lws version=v0.7.0 sum=h1:qWfzX8+UBak+Hq0+m/PuE3uO0mp/3dmm5q/h/7z31A8=
     package=cmd manifests=config/default example=docs/examples/sample/gang-scheduling/lws-sample-volcano.yaml minutes=4
     ;;
-  lws-0.6.0)
-    module=sigs.k8s.io/lws version=v0.6.0 sum=h1:qHvhm54daBzL1S/+e8bafp7BKRC3jhrqY+EgpDGf41o=
-    package=cmd manifests=config/default example=docs/examples/sample/lws.yaml minutes=4
-    ;;
   jobset)
     module=sigs.k8s.io/jobset version=v0.8.0 sum=h1:80cJcPld+IMdKFOqzEW4et3Y6lGAPcP8YmBZ+aiKGYA=
     package=. manifests=config/default example=site/static/examples/simple/paralleljobs.yaml minutes=4
@@ -46,7 +42,7 @@ secretGenerator: [{name: kubeflow-trainer-webhook-cert, options: {disableNameSuf
     package=. manifests=deploy/local-path-storage.yaml example=examples/pvc/pvc.yaml minutes=2
     ;;
   *)
-    echo "no operator is called '$operator'; there are mpi-operator, training-operator, lws-0.7.0, lws-0.6.0, jobset, trainer and local-path-provisioner" >&2
+    echo "no operator is called '$operator'; there are mpi-operator, training-operator, lws-0.7.0, jobset, trainer and local-path-provisioner" >&2
     exit 1
     ;;
 esac

@@ -1,16 +1,16 @@
-//! Rows E4: LeaderWorkerSet. Version 0.7.0 creates a PodGroup for each group of a leader and its workers. Version 0.6.0 creates none.
+//! Row E4: LeaderWorkerSet 0.7.0, which creates a PodGroup for each group of a leader and its workers.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::{
-    Page, apply, as_read, change, delete, group_names, is_their_example, kind_of, pods, uid, variant, wait_group_count, wait_nothing,
-    wait_owners, wait_replaced, wait_running, wait_whole,
+    Page, apply, as_read, change, delete, is_their_example, kind_of, pods, uid, wait_group_count, wait_nothing, wait_replaced,
+    wait_running, wait_whole,
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
 use crate::objects::{NAMESPACE, field, make_node, podgroups};
@@ -18,8 +18,7 @@ use crate::operator::{Names, Operator, Told, Webhooks};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::world::World;
 
-const NAMES_07: Names = Names { operator: "lws-0.7.0", namespace: "lws-system", account: "lws-controller-manager" };
-const NAMES_06: Names = Names { operator: "lws-0.6.0", ..NAMES_07 };
+const NAMES: Names = Names { operator: "lws-0.7.0", namespace: "lws-system", account: "lws-controller-manager" };
 
 const WEBHOOKS: Webhooks = Webhooks { secret: "lws-webhook-server-cert", told: Told::Configuration("config.lws.x-k8s.io/v1alpha1") };
 
@@ -33,7 +32,7 @@ pub(super) async fn groups(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "3"), ("memory", "64Gi")]).await?;
     let page = Page::read("leaderworkerset")?;
-    let operator = Operator::serving(w.cluster(), NAMES_07, WEBHOOKS, vec![FLAG.to_owned()], page.code_after("Configure ")?).await?;
+    let operator = Operator::serving(w.cluster(), NAMES, WEBHOOKS, vec![FLAG.to_owned()], page.code_after("Configure ")?).await?;
     apply(w.cluster(), &page.file_after("Grant the rights on PodGroups with ")?).await?;
     let sets = kind_of(&client, "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
     let manifest = as_read(w.cluster(), &page.file_after("Apply ")?, "LeaderWorkerSet").await?;
@@ -75,52 +74,6 @@ pub(super) async fn groups(w: &mut World) -> Result<()> {
     operator.end().await
 }
 
-/// E4-0.6. Three groups of four, whose PodGroup the user creates, wait with room for eleven and run with room for all. A container restarts, and its group starts
-/// anew. Without that PodGroup our controller creates one for each StatefulSet, which starts pods one by one.
-pub(super) async fn one_group_for_all(w: &mut World) -> Result<()> {
-    const SET: &str = "leaderworkerset-sample";
-    const PODS: &str = "leaderworkerset.sigs.k8s.io/name=leaderworkerset-sample";
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "11"), ("memory", "64Gi")]).await?;
-    let page = Page::read("leaderworkerset")?;
-    let operator = Operator::serving(w.cluster(), NAMES_06, WEBHOOKS, vec![FLAG.to_owned()], "").await?;
-    let sets = kind_of(&client, "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
-    let file = page.file_after("Create the PodGroup with ")?;
-    let manifest = as_read(w.cluster(), &file, "LeaderWorkerSet").await?;
-    is_their_example(w.cluster(), manifest, &operator, "LeaderWorkerSet").await?;
-
-    let alone =
-        variant(w.cluster(), &file, "LeaderWorkerSet", &[("/spec/leaderWorkerTemplate/workerTemplate/metadata", json!({}))]).await?;
-    apply(w.cluster(), &alone).await?;
-    let owners = wait_owners(&client, "StatefulSet", 4).await?;
-    ensure!(owners.iter().all(|name| name.starts_with(SET)), "the owners of the PodGroups are {owners:?}");
-    one_waits(&client, PODS, 12).await?;
-    delete(&sets, SET).await?;
-    wait_nothing(&client, PODS).await?;
-
-    apply(w.cluster(), &file).await?;
-    wait_whole(&client, PODS, 12).await?;
-    group_says(&client, SET, "11 of 12 members find a place").await?;
-    let made = group_names(&client).await?;
-    ensure!(made == [SET], "the PodGroups are {made:?}");
-    make_node(&client, "n2", &[("cpu", "8"), ("memory", "64Gi")]).await?;
-    wait_running(&client, PODS, 12).await?;
-    queue_uses(&client, "default", "cpu", "12").await?;
-
-    let leader = format!("{SET}-0");
-    let lost = uid(&client, &leader).await?;
-    restart_container(&client, &format!("{SET}-0-2")).await?;
-    wait_replaced(&client, &leader, lost.as_deref()).await?;
-    wait_running(&client, PODS, 12).await?;
-
-    delete(&sets, SET).await?;
-    podgroups(&client).delete(SET, &DeleteParams::default()).await?;
-    wait_nothing(&client, PODS).await?;
-    queue_uses(&client, "default", "cpu", "0").await?;
-    accounting_matches_api(w).await?;
-    operator.end().await
-}
-
 /// Waits until one of two groups runs, then fails if a pod of the other gets a node within two seconds.
 async fn one_runs(client: &Client, labels: &str) -> Result<()> {
     let state = || async {
@@ -136,16 +89,6 @@ async fn one_runs(client: &Client, labels: &str) -> Result<()> {
     };
     wait_until(secs(20), "one group of four has nodes, the other none", state).await?;
     holds_for(secs(2), "the other group waits whole", state).await
-}
-
-/// Waits until all of `count` pods but one run.
-async fn one_waits(client: &Client, labels: &str, count: usize) -> Result<()> {
-    wait_until(secs(30), &format!("{} of {count} pods with {labels} have a node", count - 1), || async {
-        let pods = pods(client, labels).await?;
-        let bound = pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
-        Ok(Seen::when(pods.len() == count && bound == count - 1, || format!("{bound} of {}", pods.len())))
-    })
-    .await
 }
 
 /// Writes that a container of a pod has restarted, as its kubelet does.

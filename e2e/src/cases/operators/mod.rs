@@ -61,14 +61,6 @@ pub(super) fn rows() -> Vec<Case> {
         .within(secs(1200))
         .only_in_soak(),
         case!(
-            "E4-0.6",
-            "LeaderWorkerSet 0.6.0: with one PodGroup for all it waits whole and runs whole; without it our controller makes one for each StatefulSet",
-            ours(),
-            lws::one_group_for_all
-        )
-        .within(secs(1200))
-        .only_in_soak(),
-        case!(
             "E5",
             "Trainer: a TrainJob waits whole, runs whole, replaces a pod, is suspended and ended, through JobSet and the PodGroup of its Job",
             ours(),
@@ -175,10 +167,10 @@ async fn uid(client: &Client, name: &str) -> Result<Option<String>> {
     Ok(api.get(name).await?.uid())
 }
 
-/// Deletes an operator's object, and waits until it is gone.
+/// Deletes an operator's object, and waits until it is gone. The garbage collector looks for kinds that are new to it every 30 s.
 async fn delete(api: &Api<DynamicObject>, name: &str) -> Result<()> {
     api.delete(name, &DeleteParams::foreground()).await?;
-    wait_until(secs(30), &format!("{name} is gone"), || async {
+    wait_until(secs(60), &format!("{name} is gone"), || async {
         Ok(Seen::when(api.get_opt(name).await?.is_none(), || "it exists".to_owned()))
     })
     .await
