@@ -116,7 +116,7 @@ impl Constraints {
     /// Takes one version of one object that arrived at a time in milliseconds.
     pub(super) fn add(&mut self, (version, at): (u64, i64), kind: Kind, object: &DynamicObject, gone: bool) {
         let Some(key) = objects::key(kind, object).filter(|_| self.oracle.is_some()) else { return };
-        let now = (!gone).then(|| Arc::new(stripped(kind, object)));
+        let now = (!gone && !objects::is_absent(kind, object)).then(|| Arc::new(stripped(kind, object)));
         let binds = now.as_ref().is_some_and(|pod| is_bound(pod)) && self.recent.newest_pod(&key).is_some_and(|before| !is_bound(before));
         let scheduler = object.data.pointer("/spec/schedulerName").and_then(Value::as_str).unwrap_or_default();
         let binding = self.schedulers.get(scheduler).copied().filter(|_| kind == Kind::Pod && binds);
@@ -128,7 +128,8 @@ impl Constraints {
         if self.oracle.is_none() {
             return;
         }
-        let all = listed.iter().filter_map(|object| Some((objects::key(kind, object)?, Arc::new(stripped(kind, object))))).collect();
+        let there = listed.iter().filter(|object| !objects::is_absent(kind, object));
+        let all = there.filter_map(|object| Some((objects::key(kind, object)?, Arc::new(stripped(kind, object))))).collect();
         let missed = self.recent.replace(kind, all, self.judged_to);
         self.counts.unjudged = self.counts.unjudged.saturating_add(missed);
         self.bound.clear();

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::observer::facts::Kind;
 
-/// The objects at one moment: pods by UID, claims by namespace and name, all others by name.
+/// The objects at one moment: pods by UID, claims that name their volume by namespace and name, all others by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Objects {
     pub(super) pods: BTreeMap<String, Arc<Value>>,
@@ -29,6 +29,11 @@ pub(super) fn key(kind: Kind, object: &DynamicObject) -> Option<String> {
         return Some(claim_key(&object.namespace().unwrap_or_default(), &object.name_any()));
     }
     matches!(kind, Kind::Node | Kind::Namespace | Kind::Volume | Kind::CsiNode).then(|| object.name_any())
+}
+
+/// Returns whether the object is as good as absent: a claim that names no volume yet. No filter accepts a pod with it, and there may be ten thousand of them.
+pub(super) fn is_absent(kind: Kind, object: &DynamicObject) -> bool {
+    kind == Kind::Claim && object.data.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default().is_empty()
 }
 
 fn claim_key(namespace: &str, name: &str) -> String {

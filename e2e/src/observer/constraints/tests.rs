@@ -208,6 +208,22 @@ fn a_pod_that_is_bound_before_its_claim_is_found_however_short_a_time_ago_the_cl
 }
 
 #[test]
+fn many_claims_without_a_volume_do_not_keep_a_binding_from_being_judged() {
+    let mut trace = Trace::begin();
+    for number in 0..=MOST_STATES {
+        let name = format!("c-{number}");
+        trace.add(
+            Kind::Claim,
+            json!({ "metadata": { "name": name, "namespace": "n", "uid": name }, "spec": {}, "status": { "phase": "Pending" } }),
+        );
+    }
+    let found = trace.bind(&[("p", &mounts(&["c-0"]), "a1"), ("q", &json!({}), "a1")]).found();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].ends_with("VolumeBinding: claim c-0 is not bound"), "{found:?}");
+    assert_eq!(trace.constraints.counts(), JudgedConstraints { constrained: 1, others: 1, unjudged: 0 });
+}
+
+#[test]
 fn bindings_that_were_decided_together_arrive_in_any_order() {
     let plain = json!({});
     // The follower needs the leader, and the leader's binding arrives later.
