@@ -12,6 +12,10 @@ use super::score::{WHOLE, is_scarce};
 /// The largest amount for which products with [`WHOLE`] are exact: a hundred times what one object can request. Above it, the table does not answer.
 pub(super) const LARGEST: i128 = 1_000_000_000_000_000_000_000_000_000_000;
 
+/// By how many bits the parts of the columns `fine` are smaller than those of [`WHOLE`]. With them the sum of two parts that were rounded down is nearly always
+/// rounded as the whole is, so that nodes that are equally full are told apart from better ones without a division.
+pub(super) const FINER: u32 = 24;
+
 /// One resource on every node, by place.
 #[derive(Debug)]
 pub(super) struct Column {
@@ -20,6 +24,8 @@ pub(super) struct Column {
     /// The used part of each node, rounded down, and the remainder of that division.
     pub(super) full: Vec<u32>,
     pub(super) rest: Vec<i128>,
+    /// The used part of each node [`FINER`], rounded down.
+    pub(super) fine: Vec<u64>,
     /// The index in `offers` of the amount that each node offers.
     pub(super) offer: Vec<usize>,
     pub(super) offers: Vec<i128>,
@@ -34,12 +40,14 @@ pub(super) struct Wanted<'a> {
     pub(super) is_device: bool,
     /// For each offer, the part of it that the pod requests, rounded down, and the remainder.
     pub(super) steps: Vec<(u32, i128)>,
+    /// For each offer, the part of it that the pod requests, [`FINER`].
+    pub(super) fine_steps: Vec<u64>,
 }
 
 impl Column {
     pub(super) fn new(name: ResourceName, nodes: usize) -> Self {
-        let (idle, full, rest, offer) = (vec![Amount::ZERO; nodes], vec![0; nodes], vec![0; nodes], vec![0; nodes]);
-        Self { name, idle, full, rest, offer, offers: Vec::new(), numbers: BTreeMap::new() }
+        let (idle, full, rest, fine, offer) = (vec![Amount::ZERO; nodes], vec![0; nodes], vec![0; nodes], vec![0; nodes], vec![0; nodes]);
+        Self { name, idle, full, rest, fine, offer, offers: Vec::new(), numbers: BTreeMap::new() }
     }
 
     /// Updates the node in this place. Returns whether its amounts are at most [`LARGEST`], so that the results are exact.
@@ -61,6 +69,7 @@ impl Column {
         put(&mut self.idle, place, offered.minus(used));
         put(&mut self.full, place, full);
         put(&mut self.rest, place, rest);
+        put(&mut self.fine, place, finer(full, rest, offers));
         put(&mut self.offer, place, number);
         offers <= LARGEST && used.nanos() <= LARGEST
     }
@@ -100,4 +109,10 @@ pub(super) fn parts(amount: i128, whole: i128) -> (u32, i128) {
     let scaled = amount.saturating_mul(i128::from(WHOLE));
     let quotient = scaled.checked_div(whole).map_or(WHOLE, |parts| u32::try_from(parts).unwrap_or(u32::MAX));
     (quotient, scaled.checked_rem(whole).unwrap_or(0))
+}
+
+/// Returns the part of which this is the quotient and the remainder, [`FINER`] and rounded down.
+pub(super) fn finer(full: u32, rest: i128, whole: i128) -> u64 {
+    let more = rest.saturating_mul(1 << FINER).checked_div(whole).unwrap_or(0);
+    (u64::from(full) << FINER).saturating_add(u64::try_from(more).unwrap_or(0))
 }

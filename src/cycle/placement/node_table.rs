@@ -9,7 +9,7 @@
 //!                                        kept for each node            once for each different amount that nodes offer
 //! ```
 //!
-//! The last term is computed only for a node that can still get onto the list of the best nodes. A predicate is evaluated only if it concerns both
+//! The last term is computed only for a node that can still get onto the list of the best nodes: a sum of finer parts is nearly always rounded in the same way. A predicate is evaluated only if it concerns both
 //! the node and the pod ([`Concerns`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::cycle::placement::Strategy;
 use crate::resources::{Amount, ResourceName, Resources};
 
-use super::columns::{Column, LARGEST, Wanted, parts};
+use super::columns::{Column, FINER, LARGEST, Wanted, finer, parts};
 use super::filter::{Concerns, No, Query, avoided, refusal};
 use super::nodes::NodeId;
 use super::score::{Cost, Figures, Rank, Score, WHOLE, cost, order};
@@ -49,8 +49,8 @@ pub(super) struct NodeTable {
     columns: Vec<Column>,
     /// The places with amounts beyond [`LARGEST`].
     beyond: BTreeSet<usize>,
-    /// The least possible cost of each node for the present request, by place.
-    least: Vec<u32>,
+    /// The least possible used part of each node with the present request, by place, [`FINER`].
+    least: Vec<u64>,
     /// How full each node would be for the last request for which all of them were asked.
     known: Option<Known>,
 }
@@ -158,12 +158,9 @@ impl NodeTable {
     fn wanted(&self, request: &Resources) -> Vec<Wanted<'_>> {
         let wanted = |(name, asked): (&ResourceName, Amount)| {
             let column = self.columns.iter().find(|column| column.name == *name)?;
-            Some(Wanted {
-                column,
-                asked,
-                is_device: name.contains('/'),
-                steps: column.offers.iter().map(|offer| parts(asked.nanos(), *offer)).collect(),
-            })
+            let steps: Vec<_> = column.offers.iter().map(|offer| parts(asked.nanos(), *offer)).collect();
+            let fine_steps = zip(&steps, &column.offers).map(|((step, rest), offer)| finer(*step, *rest, *offer)).collect();
+            Some(Wanted { column, asked, is_device: name.contains('/'), steps, fine_steps })
         };
         request.iter().filter_map(wanted).collect()
     }
@@ -175,9 +172,9 @@ impl NodeTable {
         least.resize(self.nodes.len(), 0);
         let wanted = self.wanted(query.request);
         for want in &wanted {
-            for ((least, full), offer) in zip(zip(&mut least, &want.column.full), &want.column.offer) {
-                let step = want.steps.get(*offer).map_or(0, |(step, _)| *step);
-                *least = (*least).max(full.saturating_add(step));
+            for ((least, fine), offer) in zip(zip(&mut least, &want.column.fine), &want.column.offer) {
+                let step = want.fine_steps.get(*offer).copied().unwrap_or_default();
+                *least = (*least).max(fine.saturating_add(step));
             }
         }
         let devices = wanted_devices(query.request, snapshot);
@@ -187,15 +184,21 @@ impl NodeTable {
         // The rank of the last node on the full list: a node that is no better is skipped.
         let mut worst: Option<Rank> = None;
         for (place, (entry, least)) in zip(&self.nodes, &least).enumerate() {
+            // Both parts were rounded down, so the whole is less than two finer parts larger.
+            let rounded = |fine: u64| u32::try_from(fine >> FINER).unwrap_or(u32::MAX);
+            let (least, largest) = (rounded(*least), rounded(least.saturating_add(1)));
             // A node that takes the pod offers all devices that the pod requests.
             let mut wasted = entry.devices.saturating_sub(devices);
             let of_devices = if may_pack { wanted.iter().filter_map(|want| want.device_fullness(place)).max() } else { None };
             let bound = match snapshot.strategy {
-                Strategy::Pack => Cost::Idle(WHOLE.saturating_sub(least.saturating_add(1))),
-                Strategy::Auto | Strategy::Spread => cost(snapshot.strategy, *least, of_devices),
+                Strategy::Pack => Cost::Idle(WHOLE.saturating_sub(largest)),
+                Strategy::Auto | Strategy::Spread => cost(snapshot.strategy, least, of_devices),
             };
-            let lacking = query.images.map_or(0, |images| images.lacking(entry.id));
             // Of equal nodes the first one in the table is the best.
+            if worst.is_some_and(|worst| worst <= Figures { wasted, cost: bound, lacking: 0 }.rank()) {
+                continue;
+            }
+            let lacking = query.images.map_or(0, |images| images.lacking(entry.id));
             if worst.is_some_and(|worst| worst <= Figures { wasted, cost: bound, lacking }.rank())
                 || wanted.iter().any(|want| want.short(place).is_some())
             {
