@@ -43,6 +43,7 @@ impl Cache {
             return;
         }
         let shrank = known.is_some_and(|known| !facts.allocatable.covers(&known.allocatable));
+        let grew = known.is_none_or(|known| !known.allocatable.covers(&facts.allocatable));
         let labels =
             known.map_or_else(|| facts.labels.keys().map(|key| Arc::from(key.as_str())).collect(), |known| changed_labels(known, &facts));
         let same_taints = known.is_none_or(|known| known.taints == facts.taints);
@@ -59,9 +60,13 @@ impl Cache {
         self.accounting.node_upsert(&name, allocatable);
         self.object_changed(&name);
         self.changed(Wake::Node(name));
-        // The cluster as a whole has more. Where it has less, a PodGroup may be too large for it now, and others waited behind that one
-        // (A6).
-        self.changed(if shrank { Wake::Everything } else { Wake::Quota(Arc::from(ROOT_QUEUE)) });
+        if shrank {
+            // A PodGroup may be too large for the cluster as a whole now, and others waited behind that one (A6).
+            self.changed(Wake::Everything);
+        } else if grew {
+            // The queues have more together. A cordon and labels do not change that (N4).
+            self.changed(Wake::Quota(Arc::from(ROOT_QUEUE)));
+        }
     }
 
     /// Returns one node as predicates see it; none where there is no such node.
@@ -151,8 +156,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::CountedRoom;
+    use crate::accounting::ROOT_QUEUE;
     use crate::api::images::NodeImage;
+    use crate::api::node::Taint;
     use crate::api::{NodeFacts, Uid};
+    use crate::cycle::cache::{Change, Wake};
     use crate::cycle::testing::{node, pod};
     use crate::cycle::tests::empty_state;
 
@@ -175,6 +183,39 @@ mod tests {
         }
         cache.delete_node("n");
         assert_eq!(cache.nodes.images().len(), 0);
+    }
+
+    #[test]
+    fn n4_only_a_node_that_offers_more_leaves_more_to_the_queues() {
+        let offers = |cpu, gpus| node("n", &[("cpu", cpu), ("gpu", gpus)]);
+        let labelled = || {
+            let mut facts = offers(2, 0);
+            facts.labels.insert("a".into(), "b".into());
+            facts
+        };
+        let taint = || Taint { key: "t".into(), value: None, effect: "NoSchedule".into() };
+        let (quota, everything) = (Wake::Quota(ROOT_QUEUE.into()), Wake::Everything);
+        let cases: [(&str, NodeFacts, Option<&Wake>); 9] = [
+            ("new", offers(2, 0), Some(&quota)),
+            ("a label", labelled(), None),
+            ("a cordon", NodeFacts { unschedulable: true, ..offers(2, 0) }, None),
+            ("a taint", NodeFacts { taints: vec![taint()], ..offers(2, 0) }, None),
+            ("made again", NodeFacts { uid: Uid::from("again"), ..offers(2, 0) }, None),
+            ("more", offers(3, 0), Some(&quota)),
+            ("more and a label", NodeFacts { labels: labelled().labels, ..offers(3, 1) }, Some(&quota)),
+            ("more of one and less of the other", offers(2, 2), Some(&everything)),
+            ("less", offers(2, 0), Some(&everything)),
+        ];
+        let mut state = empty_state();
+        let cache = &mut state.cache;
+        for (what, facts, expected) in cases {
+            cache.apply_node(facts);
+            let changes = cache.take_changes();
+            let of_all = |change: &&Change| [&quota, &everything].iter().any(|wake| **change == Change::Wake(Wake::clone(wake)));
+            let found: Vec<&Change> = changes.iter().filter(of_all).collect();
+            assert_eq!(found, expected.map(|wake| Change::Wake(wake.clone())).iter().collect::<Vec<_>>(), "{what}");
+            assert!(changes.contains(&Wake::Node("n".into()).into()), "{what}: it may take other pods");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which PodGroups does a change of a node's labels or taints wake, by what their members require of other pods?
+//! Which PodGroups does a change of a node wake, by what their members require of other pods?
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::worlds::{HOST, ZONE, app, term, zoned};
 use crate::cycle::testing::{PEACEFUL, group, pod, running};
 use crate::cycle::tests::empty_state;
+use crate::resources::Amount;
 
 /// A node in zone `a` that takes no pod, so that its own room wakes none.
 fn full() -> NodeFacts {
@@ -74,7 +75,7 @@ fn waiting() -> SchedulingState {
 }
 
 #[test]
-fn a_label_of_a_node_wakes_the_podgroups_with_terms_of_its_key_and_a_taint_all_that_other_pods_matter_to() {
+fn a_change_of_a_node_wakes_the_podgroups_that_it_may_help() {
     let with = |key: &str, value: &str| {
         let mut facts = full();
         facts.labels.insert(key.to_owned(), value.to_owned());
@@ -87,8 +88,14 @@ fn a_label_of_a_node_wakes_the_podgroups_with_terms_of_its_key_and_a_taint_all_t
     };
     let tainted = NodeFacts { taints: vec![Taint { key: "t".into(), value: None, effect: "NoSchedule".into() }], ..full() };
     let beside = zoned("n2", "c", 0);
-    let cases: [(&str, NodeFacts, &[&str]); 8] = [
+    let cordoned = NodeFacts { unschedulable: true, ..full() };
+    let larger = NodeFacts { allocatable: full().allocatable.with("gpu", Amount::from_units(1)), ..full() };
+    let all: &[&str] = &["apart", "beside", "kept", "large", "port", "selects", "spread"];
+    let cases: [(&str, NodeFacts, &[&str]); 10] = [
         ("the same", full(), &[]),
+        ("a cordon", cordoned, &[]),
+        // A queue may have refused one of the members, which differ.
+        ("more for the queues", larger, all),
         // The nodes that count for its spread are those that it selects.
         ("a label that no term names", with("other", "x"), &["selects"]),
         ("a label that is selected by", with("team", "y"), &["selects"]),
@@ -96,14 +103,12 @@ fn a_label_of_a_node_wakes_the_podgroups_with_terms_of_its_key_and_a_taint_all_t
         ("no zone", without(ZONE), &["beside", "kept", "selects", "spread"]),
         ("another host", with(HOST, "n9"), &["apart", "selects"]),
         ("a taint", tainted, &["apart", "beside", "kept", "port", "selects", "spread"]),
-        ("a new node", beside, &["apart", "beside", "kept", "selects", "spread"]),
+        ("a new node", beside, all),
     ];
     for (what, node, expected) in cases {
         let mut state = waiting();
         state.apply_node(node);
         let Requeue { changes, parked, .. } = &mut state.requeue;
-        // A changed node may have more for the queues, which wakes all of them, because their members differ.
-        changes.queues.clear();
         let woken = woken(changes, parked, &state.cache);
         let names: BTreeSet<&str> = woken.iter().map(|key| key.name.as_ref()).collect();
         assert_eq!(names, expected.iter().copied().collect(), "{what}");
