@@ -1,7 +1,12 @@
 //! Finds the parked PodGroups that may succeed after a change.
 //!
-//! The one function from changes to PodGroups. It errs on one side only: a PodGroup that it leaves parked would be refused again. So of what other pods mean
-//! to a class, only the terms count by which a node refuses whatever pods come; other members may satisfy its affinity and its spread.
+//! The one function from changes to PodGroups. It errs on one side only: it may wake a PodGroup that is refused again, and it leaves none parked that the change
+//! makes room for. So of what other pods mean to a class, only the terms count by which a node refuses whatever pods come; other members may satisfy its affinity
+//! and its spread.
+//!
+//! Preferences refuse no node, so a change of the pods that a member prefers, or that prefer it, wakes no PodGroup. Such a change, and room that becomes less, only
+//! change in which order nodes are tried. By chance that may help a gang whose search for nodes is not complete (docs/scheduling.md says which gangs these are). It is
+//! tried again after the next change in the table.
 //!
 //! | change | PodGroups that are tried |
 //! |---|---|
@@ -9,7 +14,7 @@
 //! | a pod came to a node | those with a member that counts it for its affinity or spread |
 //! | a pod left its node | the same, and those with a member that it kept away |
 //! | a label of a node changed | those with a member whose terms have its key, or whose spread counts the nodes that the member selects |
-//! | a taint of a node, or the labels of a namespace changed | those with a member that other pods matter to |
+//! | a taint of a node, or the labels of a namespace changed | those with a member that other pods may keep from a node |
 //! | a queue has more left | those that it, or a queue above it, refused, where the resource that was refused fits now |
 //! | a node offers more | the same for `root`, as all queues have more together |
 //! | any of these | of the PodGroups with members that differ: those with a member that a changed node takes, and all where a queue has more left or a node offers more |

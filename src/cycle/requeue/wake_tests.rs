@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Requeue;
 use super::wake::woken;
 use crate::api::node::Taint;
-use crate::api::pod_terms::{HostPort, PodTerms, SpreadConstraint};
+use crate::api::pod_terms::{HostPort, PodPreferences, PodTerms, SpreadConstraint};
 use crate::api::{NodeFacts, PodFacts};
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::worlds::{HOST, ZONE, app, term, zoned};
@@ -37,6 +37,8 @@ fn waiting() -> SchedulingState {
         honors_node_affinity: true,
         honors_taints: false,
     };
+    // As the terms of `beside` and `spread`, but none of these refuses a node.
+    let prefers = PodPreferences { others: vec![(1, term("x", ZONE))], spread: vec![spread.clone()], ..PodPreferences::default() };
     let none = PodTerms::default;
     for (label, terms) in [
         ("s", none()),
@@ -56,8 +58,9 @@ fn waiting() -> SchedulingState {
         ("selects", "s", PodTerms { spread: vec![spread], ..none() }),
         ("port", "w", PodTerms { host_ports: port, ..none() }),
         ("large", "w", none()),
+        ("prefers", "w", PodTerms { preferences: Some(Arc::new(prefers)), ..none() }),
     ] {
-        let (terms, more) = (Arc::new(terms), if name == "large" { 8 } else { 0 });
+        let (terms, more) = (Arc::new(terms), if ["large", "prefers"].contains(&name) { 8 } else { 0 });
         state.apply_group(group("ns", name, 2, "default"));
         for cpu in [1, 2] {
             let mut facts = pod("ns", &format!("{name}-{cpu}"), name, &[("cpu", cpu + more)]);
@@ -70,7 +73,7 @@ fn waiting() -> SchedulingState {
         }
     }
     let plan = crate::cycle::run(&mut state, &PEACEFUL, Duration::ZERO);
-    assert_eq!((plan.binds.len(), plan.tried.len()), (0, 7));
+    assert_eq!((plan.binds.len(), plan.tried.len()), (0, 8));
     state
 }
 
@@ -90,7 +93,7 @@ fn a_change_of_a_node_wakes_the_podgroups_that_it_may_help() {
     let beside = zoned("n2", "c", 0);
     let cordoned = NodeFacts { unschedulable: true, ..full() };
     let larger = NodeFacts { allocatable: full().allocatable.with("gpu", Amount::from_units(1)), ..full() };
-    let all: &[&str] = &["apart", "beside", "kept", "large", "port", "selects", "spread"];
+    let all: &[&str] = &["apart", "beside", "kept", "large", "port", "prefers", "selects", "spread"];
     let cases: [(&str, NodeFacts, &[&str]); 10] = [
         ("the same", full(), &[]),
         ("a cordon", cordoned, &[]),
