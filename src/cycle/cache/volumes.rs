@@ -107,9 +107,7 @@ impl Cache {
             pods.into_iter().filter(|uid| self.pods.get(uid).is_some_and(|member| member.facts.node.is_none())).collect();
         // What their claims keep is said of them and of their PodGroups, also where the claims mean the same to nodes.
         self.dirty.pods.extend(waiting.iter().cloned());
-        let groups: BTreeSet<GroupKey> =
-            waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.group.clone()).collect();
-        groups.into_iter().for_each(|group| self.changed(Change::Group(group)));
+        self.change_groups_of(&waiting, |_| true);
         waiting
     }
 
@@ -120,8 +118,13 @@ impl Cache {
 
     /// The claims of these pods may get volumes now: their PodGroups are tried.
     pub(in crate::cycle) fn volumes_supplied(&mut self, pods: BTreeSet<Uid>) {
-        let waiting = |uid: &Uid| self.pods.get(uid).filter(|member| member.class.is_some()).map(|member| member.facts.group.clone());
-        let groups: BTreeSet<GroupKey> = pods.iter().filter_map(waiting).collect();
+        self.change_groups_of(&pods, |member| member.class.is_some());
+    }
+
+    /// Notes a change of the PodGroups of those of these pods that are ours and for which this holds, each PodGroup once.
+    fn change_groups_of<'a>(&mut self, pods: impl IntoIterator<Item = &'a Uid>, which: impl Fn(&Member) -> bool) {
+        let group = |uid: &Uid| self.pods.get(uid).filter(|member| which(member)).map(|member| member.facts.group.clone());
+        let groups: BTreeSet<GroupKey> = pods.into_iter().filter_map(group).collect();
         groups.into_iter().for_each(|group| self.changed(Change::Group(group)));
     }
 
@@ -160,11 +163,6 @@ impl Cache {
 
     /// The pod left its node, or moved to another: its rivals may use the claims, on any node.
     pub(super) fn claims_left(&mut self, uid: &Uid, rivals: &BTreeSet<Uid>) {
-        for rival in rivals.iter().filter(|rival| *rival != uid) {
-            if let Some(member) = self.pods.get(rival).filter(|member| member.class.is_some()) {
-                let group = member.facts.group.clone();
-                self.changed(Change::Group(group));
-            }
-        }
+        self.change_groups_of(rivals.iter().filter(|rival| *rival != uid), |member| member.class.is_some());
     }
 }
