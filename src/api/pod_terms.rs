@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::fault::Fault;
 use super::label_selector::LabelSelector;
 use super::pod::{ContainerPort, NodeSelectorTerm, PodAffinityTerm, PodSpec, PreferredPods, TopologySpread};
-use super::volumes::PodClaim;
+use super::volumes::{ClaimKey, PodClaim};
 
 /// Pods that are selected by their namespace and their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,6 +155,12 @@ impl PodTerms {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.affinity.is_empty() && self.anti_affinity.is_empty() && self.spread.is_empty() && self.host_ports.is_empty()
+    }
+
+    /// Returns the namespace and name of one of its claims.
+    #[must_use]
+    pub fn key_of(&self, claim: &PodClaim) -> ClaimKey {
+        ClaimKey { namespace: Arc::clone(&self.namespace), name: Arc::clone(&claim.name) }
     }
 
     /// Returns whether the labels of namespaces matter to a term.

@@ -21,7 +21,7 @@ impl Volumes {
     pub fn kept_by<'a>(&self, pods: impl Iterator<Item = (&'a Uid, &'a PodTerms)>) -> Option<KeptVolumes> {
         let of_pod = |(uid, pod): (&'a Uid, &'a PodTerms)| pod.claims.iter().map(move |claim| (uid, pod, claim));
         let kept = |(uid, pod, claim): (&'a Uid, &'a PodTerms, &'a PodClaim)| {
-            let key = ClaimKey { namespace: Arc::clone(&pod.namespace), name: Arc::clone(&claim.name) };
+            let key = pod.key_of(claim);
             let facts = self.claims.get(&key).filter(|facts| !claim.is_ephemeral || facts.owner.as_ref() == Some(uid))?;
             Some((key, self.kept(facts)?))
         };

@@ -298,7 +298,7 @@ impl Volumes {
 
 /// Returns the keys of the claims.
 fn keys(terms: &PodTerms) -> impl Iterator<Item = ClaimKey> + '_ {
-    terms.claims.iter().map(|claim| ClaimKey { namespace: Arc::clone(&terms.namespace), name: Arc::clone(&claim.name) })
+    terms.claims.iter().map(|claim| terms.key_of(claim))
 }
 
 /// Takes the member from the set of the key, and the set if it is empty.

@@ -58,7 +58,7 @@ impl Volumes {
 
     /// Returns the facts of a claim that exists, is the pod's own if it has to be, and stays.
     fn usable(&self, pod: &Uid, terms: &PodTerms, claim: &PodClaim) -> Result<&ClaimFacts, UnusableClaim> {
-        let key = ClaimKey { namespace: Arc::clone(&terms.namespace), name: Arc::clone(&claim.name) };
+        let key = terms.key_of(claim);
         let Some(facts) = self.claims.get(&key) else {
             return Err(unusable(claim, if claim.is_ephemeral { WhyUnusable::NotMade } else { WhyUnusable::NotFound }));
         };
