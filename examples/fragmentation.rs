@@ -174,7 +174,7 @@ impl Scheduler for Ours {
         let snapshot =
             Snapshot { nodes: &self.nodes, ledger: &self.ledger, placed: &self.placed, strategy: self.strategy, barred: &barred };
         let found =
-            self.finder.best(Asks { id, class: &class, users: 2, group: None, images: None, only: None }, &BTreeSet::new(), snapshot);
+            self.finder.best(Asks { id, class: &class, users: 2, replica_of: None, images: None, only: None }, &BTreeSet::new(), snapshot);
         self.classes.leave(id);
         self.placed.forget(&facts.uid);
         let name = self.nodes.get(found.ok()?)?.name.to_string();

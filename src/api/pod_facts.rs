@@ -155,10 +155,11 @@ impl PodFacts {
         let (namespace, labels) = (meta.namespace.as_deref().unwrap_or_default(), meta.labels.clone().unwrap_or_default());
         let terms = PodTerms::of(&pod.spec, namespace, &labels, &mut faults);
         faults.extend(node_choice::excess(&pod.spec));
-        let is_replica = controller_of(meta).is_some_and(|owner| REPLICATED.contains(&owner.kind.as_str()));
-        let spreads_by_default = is_replica && pod.spec.topology_spread_constraints.is_empty();
+        let replica_of = controller_of(meta)
+            .filter(|owner| REPLICATED.contains(&owner.kind.as_str()) && pod.spec.topology_spread_constraints.is_empty())
+            .map(|owner| Uid::from(owner.uid.as_str()));
         let claims = PodClaim::all_of(&pod.spec, meta.name.as_deref().unwrap_or_default(), &mut faults);
-        let terms = Arc::new(PodTerms { spreads_by_default, claims, ..terms });
+        let terms = Arc::new(PodTerms { replica_of, claims, ..terms });
         let names = |key: &&str| meta.annotations.as_ref().and_then(|all| all.get(*key)).is_some_and(|name| !name.is_empty());
         Self {
             namespace: Arc::from(namespace),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::fault::Fault;
 use super::label_selector::LabelSelector;
 use super::pod::{ContainerPort, NodeSelectorTerm, PodAffinityTerm, PodSpec, PreferredPods, TopologySpread};
+use super::uid::Uid;
 use super::volumes::{ClaimKey, PodClaim};
 
 /// Pods that are selected by their namespace and their labels.
@@ -67,8 +68,8 @@ pub struct PodTerms {
     pub preferences: Option<Arc<PodPreferences>>,
     /// Its claims.
     pub claims: Vec<PodClaim>,
-    /// Whether the pods of its PodGroup are spread over nodes and zones though the pod does not say so, as the replicas of a service are.
-    pub spreads_by_default: bool,
+    /// The controller whose pods are spread over nodes and zones though they do not say so, as the replicas of a service are; none where they are not.
+    pub replica_of: Option<Uid>,
 }
 
 /// The nodes that a pod prefers among those that fit.
@@ -145,7 +146,7 @@ impl Default for PodTerms {
             host_ports: BTreeSet::new(),
             preferences: None,
             claims: Vec::new(),
-            spreads_by_default: false,
+            replica_of: None,
         }
     }
 }
@@ -201,7 +202,7 @@ impl PodTerms {
             host_ports: host_ports(spec),
             preferences,
             claims: Vec::new(),
-            spreads_by_default: false,
+            replica_of: None,
         };
         match terms.excess() {
             Some(fault) => {

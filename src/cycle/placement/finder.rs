@@ -7,12 +7,12 @@
 //! best one. The shortlist changes no result: without it the answers are the same.
 //!
 //! A pod with preferences is [weighed](super::weigh) on every node that fits. For replicas that are only spread by default, which is nearly every pod of a service, the
-//! best [`WINDOW`] nodes are looked at: of these, the one with the fewest pods of the PodGroup on it, and then in its zone.
+//! best [`WINDOW`] nodes are looked at: of these, the one with the fewest pods of the same controller on it, and then in its zone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::api::GroupKey;
+use crate::api::Uid;
 use crate::api::images::PodImages;
 use crate::cycle::explain::{Count, Reason, Tally};
 
@@ -84,8 +84,8 @@ pub struct Asks<'a> {
     pub class: &'a Class,
     /// How many pods of the class wait.
     pub users: usize,
-    /// The PodGroup of the pod, if its pods are spread over nodes and zones by default.
-    pub group: Option<&'a GroupKey>,
+    /// The controller of the pod, if its pods are spread over nodes and zones by default.
+    pub replica_of: Option<&'a Uid>,
     /// The images that the pod needs; none where it names none.
     pub images: Option<&'a Arc<PodImages>>,
     /// The nodes to which the pod is restricted, by the index of the node; none where any will do.
@@ -99,24 +99,24 @@ impl NodeFinder {
     ///
     /// No node takes it: how many nodes refuse, and why.
     pub fn best(&mut self, asks: Asks<'_>, last: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Result<NodeId, Arc<Tally>> {
-        let Asks { id, class, users, group, images, only } = asks;
+        let Asks { id, class, users, replica_of, images, only } = asks;
         let points = images.and_then(|images| self.images.of(images, snapshot.nodes));
-        let group = group.and_then(|group| snapshot.placed.of_group(group));
+        let siblings = replica_of.and_then(|controller| snapshot.placed.replicas_of(controller));
         if !class.terms.is_empty() || class.terms.preferences.is_some() {
             // A placement may open or close whole domains, so no list of the best nodes lasts.
             let counting = self.counting.of(id, class, snapshot.nodes);
             let mut verdict = self.verdict(&class.terms, &counting, snapshot);
             only.into_iter().for_each(|only| verdict.restrict(only));
-            if class.terms.preferences.is_none() && group.is_none() {
+            if class.terms.preferences.is_none() && siblings.is_none() {
                 return Shortlist::by(points).answer(&mut self.table, class, &verdict, 1, last, snapshot);
             }
             let query = Query { images: points.as_deref(), ..Query::of(class, &verdict, snapshot) };
             let preferred = self.preferred.of(id, class, snapshot.nodes);
-            return self.weigh(Weighed { class, counting: &counting, preferred: &preferred, group }, &query, last, snapshot);
+            return self.weigh(Weighed { class, counting: &counting, preferred: &preferred, siblings }, &query, last, snapshot);
         }
-        let replicas = group.map(|group| {
+        let replicas = siblings.map(|on_nodes| {
             let zones = self.domains.of(&Arc::from(ZONE), snapshot.nodes);
-            Replicas { group, in_zones: in_zones(group, &zones), zones }
+            Replicas { on_nodes, in_zones: in_zones(on_nodes, &zones), zones }
         });
         let most = if replicas.is_some() { LONGEST } else { users.min(LONGEST) };
         if users < 2 {
@@ -209,9 +209,9 @@ impl NodeFinder {
     }
 }
 
-/// The pods of a PodGroup that are spread by default.
+/// The pods of a controller that are spread by default.
 struct Replicas<'a> {
-    group: &'a OnNodes,
+    on_nodes: &'a OnNodes,
     zones: Arc<KeyDomains>,
     in_zones: Vec<i64>,
 }
@@ -221,7 +221,7 @@ impl Replicas<'_> {
     fn best<'n>(&self, nodes: impl Iterator<Item = &'n (Score, NodeId)>) -> Option<NodeId> {
         let pods = |(score, node): &&(Score, NodeId)| {
             let in_zone = self.zones.get(*node).and_then(|zone| self.in_zones.get(zone)).copied().unwrap_or(0);
-            (score.wasted(), self.group.get(*node).staying(), in_zone)
+            (score.wasted(), self.on_nodes.get(*node).staying(), in_zone)
         };
         // Of equal ones the first.
         nodes.min_by_key(pods).map(|(_, node)| *node)

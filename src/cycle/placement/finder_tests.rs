@@ -102,10 +102,13 @@ fn asks(cpu: i64, gpus: i64, further: u8, zone: bool, bears: bool) -> PodFacts {
     asks
 }
 
+/// The UID of the controller of all replicas.
+const CONTROLLER: &str = "controller";
+
 /// A pod that is spread by default with all others of these.
 fn replica(p: u8) -> PodFacts {
     let mut replica = pod("ns", &p.to_string(), "replicas", &[]);
-    replica.terms = Arc::new(PodTerms { spreads_by_default: true, ..PodTerms::default() });
+    replica.terms = Arc::new(PodTerms { replica_of: Some(Uid::from(CONTROLLER)), ..PodTerms::default() });
     replica
 }
 
@@ -157,7 +160,7 @@ proptest! {
         let mut known = KnownPoints::default();
         // The node of each replica.
         let mut on: BTreeMap<u8, u8> = BTreeMap::new();
-        let replicas = replica(0).group;
+        let controller = Uid::from(CONTROLLER);
         // It remembers how full the nodes were for the last request.
         let mut kept = NodeTable::default();
         let strategy = [NodeStrategy::Auto, NodeStrategy::Spread, NodeStrategy::Pack][usize::from(strategy)];
@@ -227,11 +230,11 @@ proptest! {
                         let best = every.iter().find(|(_, id)| !last.contains(id)).or(every.first());
                         let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
                         for (users, finder) in &mut finders {
-                            let asks = Asks { id, class, users: *users, group: None, images, only: None };
+                            let asks = Asks { id, class, users: *users, replica_of: None, images, only: None };
                             prop_assert_eq!(finder.best(asks.clone(), &last, snapshot), truth.clone(), "{} users", users);
                             let of_replica = for_replica(&every, &last, &nodes, &on).map_or_else(|| truth.clone(), Ok);
                             let of_replica = if on.values().any(|n| nodes.id(&format!("n{n}")).is_some()) { of_replica } else { truth.clone() };
-                            let asks = Asks { group: Some(&replicas), ..asks };
+                            let asks = Asks { replica_of: Some(&controller), ..asks };
                             prop_assert_eq!(finder.best(asks, &last, snapshot), of_replica, "a replica, {} users", users);
                         }
                         if kept.prepare(&class.request, snapshot) {
@@ -275,7 +278,7 @@ fn however_many_classes_there_are_the_shortlists_are_bounded() {
     for cpu in 1..=i64::try_from(MOST_LISTS + 5).unwrap() {
         let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]), &mut placed);
         let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy: NodeStrategy::Spread, barred: &none };
-        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, group: None, images: None, only: None };
+        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, replica_of: None, images: None, only: None };
         assert!(finder.best(asks(1), &BTreeSet::new(), snapshot).is_ok(), "a pod that is alone in its class leaves nothing behind");
         assert!(finder.best(asks(2), &BTreeSet::new(), snapshot).is_ok());
     }

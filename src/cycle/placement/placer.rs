@@ -293,7 +293,7 @@ impl<'w> Placer<'w> {
             id,
             class,
             users: self.classes.users_of(id),
-            group: spreads(pod.facts, self.strategy).then_some(&pod.facts.group),
+            replica_of: spread_with(pod.facts, self.strategy),
             images: pod.facts.images.as_ref(),
             only: self.only.as_ref().filter(|(of, _)| *of == id).map(|(_, only)| only.as_slice()),
         };
@@ -374,14 +374,14 @@ impl Missed {
     }
 }
 
-/// Returns whether the pod is spread with the pods of its PodGroup by default: where pods like it go to the emptiest nodes.
-fn spreads(pod: &PodFacts, strategy: Strategy) -> bool {
-    pod.terms.spreads_by_default
-        && match strategy {
-            Strategy::Spread => true,
-            Strategy::Auto => !pod.request.iter().any(|(name, _)| name.contains('/')),
-            Strategy::Pack => false,
-        }
+/// Returns the controller with whose pods the pod is spread by default, where pods like it go to the emptiest nodes.
+fn spread_with(pod: &PodFacts, strategy: Strategy) -> Option<&Uid> {
+    let is_spread = match strategy {
+        Strategy::Spread => true,
+        Strategy::Auto => !pod.request.iter().any(|(name, _)| name.contains('/')),
+        Strategy::Pack => false,
+    };
+    pod.terms.replica_of.as_ref().filter(|_| is_spread)
 }
 
 fn count(number: usize) -> u32 {

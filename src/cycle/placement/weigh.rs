@@ -82,8 +82,8 @@ pub(super) struct Weighed<'a> {
     pub(super) counting: &'a Counting,
     /// How much the class prefers each node for its labels, by the index of the node; empty where it prefers none.
     pub(super) preferred: &'a [i64],
-    /// The pods of its PodGroup, if these are spread by default.
-    pub(super) group: Option<&'a OnNodes>,
+    /// The pods of its controller, if these are spread by default.
+    pub(super) siblings: Option<&'a OnNodes>,
 }
 
 /// Returns the node with the most points; of equal ones the first.
@@ -122,8 +122,8 @@ pub(super) fn points(candidates: &[Candidate], pod: Weighed<'_>, mut facts: Fact
             add(Kind::Spread, of_spread(&preferences.spread, counting, candidates, &mut facts));
         }
     }
-    if let Some(group) = pod.group {
-        add(Kind::Spread, of_default_spread(group, candidates, &mut facts));
+    if let Some(siblings) = pod.siblings {
+        add(Kind::Spread, of_default_spread(siblings, candidates, &mut facts));
     }
     if candidates.iter().any(|node| node.figures.lacking > 0) {
         add(Kind::Images, candidates.iter().map(|node| of_images(node.figures)).collect());
@@ -216,11 +216,11 @@ fn of_spread(constraints: &[Spread], counting: &[Option<Arc<[bool]>>], candidate
 }
 
 /// Points for the default spread of replicas over nodes and zones. A node without a zone counts for itself only.
-fn of_default_spread(group: &OnNodes, candidates: &[Candidate], facts: &mut Facts<'_>) -> Vec<i64> {
+fn of_default_spread(siblings: &OnNodes, candidates: &[Candidate], facts: &mut Facts<'_>) -> Vec<i64> {
     let zones = facts.domains.of(&Arc::from(ZONE), facts.nodes);
     let weight = spread_weight(candidates.len());
     let mut on_nodes = vec![0; facts.nodes.ids().count()];
-    for (node, count) in group.iter() {
+    for (node, count) in siblings.iter() {
         if let Some(slot) = on_nodes.get_mut(node.index()) {
             *slot = i64::from(count.staying());
         }
@@ -229,13 +229,13 @@ fn of_default_spread(group: &OnNodes, candidates: &[Candidate], facts: &mut Fact
     let mut pods: Vec<Option<i64>> = candidates.iter().map(|node| Some(of_node(node))).collect();
     // The nodes without a zone are one more zone where zones are counted, and nowhere else.
     let without_zone = usize::from(candidates.iter().any(|node| zones.get(node.id).is_none()));
-    add_spread(&mut pods, &in_zones(group, &zones), DEFAULT_SKEW.1, without_zone, candidates, &zones);
+    add_spread(&mut pods, &in_zones(siblings, &zones), DEFAULT_SKEW.1, without_zone, candidates, &zones);
     fewest_first(pods)
 }
 
 /// Returns the number of pods in each zone.
-pub(super) fn in_zones(group: &OnNodes, zones: &KeyDomains) -> Vec<i64> {
-    sum_domains(group.iter().map(|(node, count)| (node, count.staying())), zones)
+pub(super) fn in_zones(siblings: &OnNodes, zones: &KeyDomains) -> Vec<i64> {
+    sum_domains(siblings.iter().map(|(node, count)| (node, count.staying())), zones)
 }
 
 /// Adds what one constraint counts for each node that has all keys. Domains of which there are many count more; `further` are added to their number.

@@ -9,7 +9,7 @@ use super::*;
 use crate::accounting::Ledger;
 use crate::api::images::{NodeImage, PodImages};
 use crate::api::node::Taint;
-use crate::api::{NodeFacts, PodFacts};
+use crate::api::{GroupKey, NodeFacts, PodFacts, Uid};
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::finder::{Asks, NodeFinder};
@@ -88,9 +88,9 @@ impl Cluster {
         let barred = BTreeSet::new();
         let snapshot =
             Snapshot { nodes: &self.nodes, ledger: &self.ledger, placed: &self.placed, strategy: Strategy::Auto, barred: &barred };
-        let group = pod.terms.spreads_by_default.then_some(&pod.group);
         let mut best = |users| {
-            let asks = Asks { id, class: &class, users, group, images: pod.images.as_ref(), only: None };
+            let asks =
+                Asks { id, class: &class, users, replica_of: pod.terms.replica_of.as_ref(), images: pod.images.as_ref(), only: None };
             self.finder.best(asks, &BTreeSet::new(), snapshot).unwrap()
         };
         let (alone, among) = (best(1), best(2));
@@ -269,6 +269,37 @@ fn replicas_are_spread_over_nodes_and_then_over_zones() {
 }
 
 #[test]
+fn replicas_are_spread_with_those_of_their_controller_whatever_their_podgroups_are() {
+    // The first nodes are the emptiest all the time.
+    let cluster = || Cluster::new(&[("n1", "a"), ("n2", "b")]).with(&[("y", "n2"), ("y", "n2")]);
+    let places = |pods: [(&str, &str); 2]| {
+        let mut cluster = cluster();
+        pods.map(|(app, group)| {
+            let pod =
+                PodFacts { group: GroupKey::new("ns", group), ..pod_of(&format!("{app}-{group}"), app, json!({}), Some("StatefulSet")) };
+            let node = cluster.best(&pod);
+            cluster.put(&pod, &node);
+            node
+        })
+    };
+    assert_eq!(places([("leader", "one"), ("leader", "other")]), ["n1", "n2"], "each is a PodGroup, as the leaders of a LeaderWorkerSet");
+    assert_eq!(places([("web", "all"), ("db", "all")]), ["n1", "n1"], "two services in one PodGroup");
+}
+
+#[test]
+fn a_replica_that_another_controller_adopts_is_spread_with_those_of_that_one() {
+    let mut cluster = Cluster::new(&[("n1", "a"), ("n2", "b")]).with(&[("y", "n2"), ("y", "n2")]);
+    let replica = |name: &str, app: &str| pod_of(name, app, json!({}), Some("ReplicaSet"));
+    cluster.put(&replica("adopted", "web"), "n1");
+    assert_eq!(cluster.best(&replica("new", "db")), "n1");
+    let mut adopted = replica("adopted", "web");
+    adopted.terms = Arc::clone(&replica("adopted", "db").terms);
+    cluster.placed.learn(&adopted);
+    assert_eq!(cluster.best(&replica("new", "db")), "n2");
+    assert_eq!(cluster.best(&replica("new", "web")), "n1");
+}
+
+#[test]
 fn nodes_that_are_wanted_for_others_come_last_for_replicas_and_where_all_is_weighed() {
     for (preference, kind) in [(json!({}), "ReplicaSet"), (prefers_nodes(&[(1, "disk", "fast")]), "Job")] {
         let mut cluster = Cluster::new(&[("n1", "a")]).with(&[("y", "n1"), ("y", "n1")]);
@@ -283,9 +314,11 @@ fn nodes_that_are_wanted_for_others_come_last_for_replicas_and_where_all_is_weig
 #[test]
 fn a_replica_that_says_how_it_spreads_is_not_spread_otherwise() {
     let says = json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule" }] });
-    assert!(!pod_of("p", "web", says, Some("ReplicaSet")).terms.spreads_by_default);
-    assert!(pod_of("p", "web", json!({}), Some("ReplicaSet")).terms.spreads_by_default);
-    assert!(!pod_of("p", "web", json!({}), None).terms.spreads_by_default);
+    let replica_of = |says, controller| pod_of("p", "web", says, controller).terms.replica_of.clone();
+    assert_eq!(replica_of(says, Some("ReplicaSet")), None);
+    assert_eq!(replica_of(json!({}), Some("ReplicaSet")), Some(Uid::from("web-uid")));
+    assert_eq!(replica_of(json!({}), Some("Job")), None);
+    assert_eq!(replica_of(json!({}), None), None);
 }
 
 #[test]

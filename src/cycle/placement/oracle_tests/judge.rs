@@ -160,7 +160,7 @@ fn answer(state: &mut SchedulingState, uid: &Uid) -> Said {
         Some((facts.name.to_string(), words))
     };
     let answer: Answer = nodes.iter().filter_map(|facts| refused(facts)).collect();
-    let asks = Asks { id: member.class.unwrap(), class: &class, users: 1, group: None, images: None, only: None };
+    let asks = Asks { id: member.class.unwrap(), class: &class, users: 1, replica_of: None, images: None, only: None };
     let found = NodeFinder::default().best(asks, &[].into(), snapshot);
     assert_eq!(found.is_ok(), answer.len() < nodes.len(), "{answer:?}");
     // kube-scheduler ends its sentence.

@@ -157,17 +157,17 @@ fn ours(state: &SchedulingState, uid: &Uid) -> Ours {
     let images = member.facts.images.as_ref().and_then(|images| KnownPoints::default().of(images, nodes));
     let query = Query { images: images.as_deref(), ..Query::of(class, &verdict, snapshot) };
     let candidates = fitting_of_each(&query, &[].into(), snapshot);
-    let spreads = member.facts.terms.spreads_by_default;
-    let group = placed.of_group(&member.facts.group).filter(|_| spreads);
+    let controller = member.facts.terms.replica_of.as_ref();
+    let siblings = controller.and_then(|controller| placed.replicas_of(controller));
     let facts = Facts { nodes, placed, domains: &mut Domains::default() };
     let points =
-        points(&candidates, Weighed { class, counting: &counting, preferred: &preferred_nodes::preferred(class, nodes), group }, facts)
+        points(&candidates, Weighed { class, counting: &counting, preferred: &preferred_nodes::preferred(class, nodes), siblings }, facts)
             .into_iter()
             .map(|points| (points.kind, points.of));
     Ours {
         nodes: candidates.iter().map(|node| nodes.get(node.id).unwrap().name.to_string()).collect(),
         points: points.collect(),
-        is_first_replica: spreads && group.is_none(),
+        is_first_replica: controller.is_some() && siblings.is_none(),
     }
 }
 

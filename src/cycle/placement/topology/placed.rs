@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::pod_terms::{PodSelector, PodTerms};
-use crate::api::{GroupKey, PodFacts, Uid};
+use crate::api::{PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::placement::nodes::NodeId;
 use crate::cycle::placement::volumes::Volumes;
@@ -43,8 +43,8 @@ pub struct PlacedPods {
     ports: TakenPorts,
     /// By term of a preference of pods.
     wishes: Terms<(Arc<str>, i32)>,
-    /// The pods of each PodGroup on each node, of PodGroups that are spread by default.
-    groups: BTreeMap<GroupKey, OnNodes>,
+    /// By controller, those of its pods on each node that are spread by default.
+    replicas: BTreeMap<Uid, OnNodes>,
     /// The label sets that other terms keep away or attract than before, since they were taken last, and whether fewer may keep them away.
     changed: BTreeMap<LabelSetId, bool>,
     /// The namespaces of selectors that went, so that there may be room for others.
@@ -70,8 +70,6 @@ struct Pod {
     terms: Vec<TermId>,
     /// Its preferences about other pods, and its required affinity.
     wishes: Vec<WishId>,
-    /// Its PodGroup, if its pods are spread by default.
-    group: Option<GroupKey>,
     /// The kinds of devices that it requests.
     devices: Vec<ResourceName>,
     leaving: bool,
@@ -90,10 +88,7 @@ impl PlacedPods {
     pub fn learn(&mut self, pod: &PodFacts) -> bool {
         let uid = &pod.uid;
         let same = |known: &Pod| {
-            known.leaving == pod.deleting
-                && known.facts == pod.terms
-                && known.group.as_ref().is_none_or(|group| *group == pod.group)
-                && self.selection.is_of(known.set, &pod.namespace, &pod.labels)
+            known.leaving == pod.deleting && known.facts == pod.terms && self.selection.is_of(known.set, &pod.namespace, &pod.labels)
         };
         let counts = pod.node.is_none() && !(pod.terms.affinity.is_empty() && pod.terms.spread.is_empty());
         if self.pods.get(uid).is_some_and(|known| same(known) && (!counts || !known.counted.is_empty())) {
@@ -111,8 +106,7 @@ impl PlacedPods {
         let counted = if counts { self.join_counted(&pod.terms) } else { Vec::new() };
         let terms = self.join_terms(&pod.terms);
         let wishes = self.join_wishes(&pod.terms);
-        let group = pod.terms.spreads_by_default.then(|| pod.group.clone());
-        let known = Pod { set, facts: Arc::clone(&pod.terms), counted, terms, wishes, group, devices, leaving: pod.deleting, place: None };
+        let known = Pod { set, facts: Arc::clone(&pod.terms), counted, terms, wishes, devices, leaving: pod.deleting, place: None };
         self.volumes.join(uid, &known.facts);
         self.pods.insert(uid.clone(), known);
         place.into_iter().for_each(|place| self.put(uid, place));
@@ -328,13 +322,13 @@ impl PlacedPods {
         }
         pod.terms.iter().for_each(|term| self.terms.count(term, node, count, more));
         pod.wishes.iter().for_each(|wish| self.wishes.count(wish, node, count, more));
-        if let Some(group) = &pod.group {
-            match self.groups.get_mut(group) {
+        if let Some(controller) = &pod.facts.replica_of {
+            match self.replicas.get_mut(controller) {
                 Some(pods) => pods.add(node, count, more),
-                None => self.groups.entry(group.clone()).or_default().add(node, count, more),
+                None => self.replicas.entry(controller.clone()).or_default().add(node, count, more),
             }
-            if self.groups.get(group).is_some_and(OnNodes::is_empty) {
-                self.groups.remove(group);
+            if self.replicas.get(controller).is_some_and(OnNodes::is_empty) {
+                self.replicas.remove(controller);
             }
         }
         pod.facts.host_ports.iter().for_each(|port| self.ports.count(port, node, count, more));
@@ -348,8 +342,21 @@ impl PlacedPods {
     /// Returns whether nothing is remembered but the labels of namespaces.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let Self { selection, pods, nodes, of_sets, of_selectors, terms, ports, wishes, groups, changed, volumes, devices, rooms_made: _ } =
-            self;
+        let Self {
+            selection,
+            pods,
+            nodes,
+            of_sets,
+            of_selectors,
+            terms,
+            ports,
+            wishes,
+            replicas,
+            changed,
+            volumes,
+            devices,
+            rooms_made: _,
+        } = self;
         selection.sizes() == (0, 0)
             && pods.is_empty()
             && nodes.is_empty()
@@ -358,7 +365,7 @@ impl PlacedPods {
             && terms.is_empty()
             && ports.is_empty()
             && wishes.is_empty()
-            && groups.is_empty()
+            && replicas.is_empty()
             && changed.is_empty()
             && volumes.has_no_pods()
             && devices.has_no_pods()

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::Uid;
 use crate::api::pod_terms::HostPort;
-use crate::api::{GroupKey, Uid};
 use crate::cycle::placement::nodes::NodeId;
 use crate::cycle::placement::topology::on_nodes::{Count, OnNodes};
 use crate::cycle::placement::topology::place::Place;
@@ -94,10 +94,10 @@ impl PlacedPods {
         self.wishes.owners(wish)
     }
 
-    /// Returns the pods of the PodGroup on each node, if they are spread by default; none where none is on a node.
+    /// Returns the pods of the controller on each node that are spread by default; none where none is on a node.
     #[must_use]
-    pub fn of_group(&self, group: &GroupKey) -> Option<&OnNodes> {
-        self.groups.get(group)
+    pub fn replicas_of(&self, controller: &Uid) -> Option<&OnNodes> {
+        self.replicas.get(controller)
     }
 
     /// Returns the pods on each node that the selector matches.
