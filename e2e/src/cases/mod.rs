@@ -24,6 +24,7 @@ mod hanging_webhooks;
 mod installs;
 mod killed_at_requests;
 mod killed_with_claims;
+mod label_keys;
 pub(crate) mod ledger;
 mod levels;
 pub(crate) mod lifecycle;

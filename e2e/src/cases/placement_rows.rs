@@ -21,7 +21,7 @@ pub(super) fn rows() -> Vec<Case> {
     let quick_aimed = || Setup { disable_qps_limits: true, ..aimed() };
     vec![
         case!("P1", "a Deployment that is spread over zones", usual(), placing::spread_over_zones).also_under_faults(),
-        case!("P2", "a StatefulSet with pods that keep each other away, on nodes of their own", usual(), placing::one_on_each_node)
+        case!("P2", "pods that keep each other away, all of a StatefulSet or by keys of labels", usual(), placing::one_on_each_node)
             .under_faults_in_soak(),
         case!("P3", "a gang in one zone", usual(), placing::gang_in_one_zone).under_faults_in_soak(),
         case!("P4", "members of a gang that need each other beside them", usual(), placing::members_that_need_each_other)

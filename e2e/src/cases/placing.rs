@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
+use super::label_keys;
 use super::ledger::stays_unbound;
 use super::plugin::{at, plugin};
 use super::seen::{group_says, phase, pod_says, pods_wait_for};
@@ -65,7 +66,7 @@ fn spread(app: &str, topology_key: &str) -> Value {
 }
 
 /// Returns how many pods of a workload are in each value of a label of their nodes.
-async fn by_domain(client: &Client, name: &str, key: &str) -> Result<BTreeMap<String, usize>> {
+pub(super) async fn by_domain(client: &Client, name: &str, key: &str) -> Result<BTreeMap<String, usize>> {
     let nodes: Api<Node> = Api::all(client.clone());
     let mut counts = BTreeMap::new();
     for pod in pods_of(client, name).await? {
@@ -85,7 +86,7 @@ async fn wait_by_domain(client: &Client, name: &str, key: &str, wanted: &[(&str,
     .await
 }
 
-fn counts(wanted: &[(&str, usize)]) -> BTreeMap<String, usize> {
+pub(super) fn counts(wanted: &[(&str, usize)]) -> BTreeMap<String, usize> {
     wanted.iter().map(|(value, count)| ((*value).to_owned(), *count)).collect()
 }
 
@@ -110,6 +111,7 @@ pub(super) async fn spread_over_zones(w: &mut World) -> Result<()> {
 }
 
 /// P2. The pods of a StatefulSet that keep each other away are on nodes of their own; the pod for which no node is left says why, and gets the node of the first one that leaves.
+/// Then the keys of labels by which pods are apart, together or spread.
 pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
     let client = w.client();
     for name in ["n1", "n2", "n3"] {
@@ -130,7 +132,8 @@ pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
     stays_unbound(w, "db2", 3).await?;
     resize(&client, Kind::StatefulSet, "db", 2).await?;
     wait_running(&client, "db2", 1, 10).await?;
-    constraints_judged(w, 3).await
+    label_keys::each_kind(w, &client).await?;
+    constraints_judged(w, 3 + label_keys::BINDINGS).await
 }
 
 /// P3. A gang with required affinity to itself is in one zone: the one that has room for all of it. No pod is bound while no zone has.
