@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
+use super::jobset::jobset_of_group;
 use super::names::{GENERATED_PREFIX, GROUP_NAME, GROUP_NAME_OLD};
 use super::uid::Uid;
 
@@ -36,7 +37,13 @@ impl GroupKey {
         Self { namespace: Arc::from(namespace), name: Arc::from(generated_name(owner)) }
     }
 
-    /// Returns the UID of the owner in a generated name; `None` for any other name.
+    /// Returns whether the controller may manage a PodGroup of this name: that of one owner, or that of a JobSet.
+    #[must_use]
+    pub fn is_generated(&self) -> bool {
+        owner_of_generated(&self.name).is_some() || jobset_of_group(&self.name).is_some()
+    }
+
+    /// Returns the UID of the owner in the generated name of the PodGroup of one owner; `None` for any other name.
     #[must_use]
     pub fn owner(&self) -> Option<Uid> {
         owner_of_generated(&self.name).map(Uid::from)

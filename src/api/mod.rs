@@ -6,7 +6,7 @@
 //! Reading order:
 //!
 //! 1. [`names`]: the keys and words of the API.
-//! 2. [`membership`]: which PodGroup a pod belongs to.
+//! 2. [`membership`]: which PodGroup a pod belongs to; [`jobset`]: the PodGroup of a whole JobSet.
 //! 3. [`podgroup`] and [`queue`]: the API of Volcano that the programs serve.
 //! 4. [`pod`], [`node`], [`priority_class`] and [`budget`]: the objects of Kubernetes.
 //! 5. [`images`], [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
@@ -21,6 +21,7 @@ pub mod fault;
 mod fields;
 pub mod group_facts;
 pub mod images;
+pub mod jobset;
 pub mod label_selector;
 pub mod membership;
 pub mod names;

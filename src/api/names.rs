@@ -55,8 +55,16 @@ pub const DEFAULT_QUEUE: &str = "default";
 /// The parent of a queue that names none.
 pub const ROOT_QUEUE: &str = "root";
 
-/// The label of a Job that a JobSet created, with the number of Jobs of the whole JobSet.
+/// The label of a Job or pod that a JobSet created, with the name of the JobSet.
+pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+/// The label of a Job or pod that a JobSet created, with the number of restarts of the JobSet before.
+pub const JOBSET_ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+/// The label of a Job or pod that a JobSet created, with the number of Jobs of the whole JobSet.
 pub const JOBSET_JOBS: &str = "jobset.sigs.k8s.io/global-replicas";
+/// The label of a Job or pod that a JobSet created, with the position of the Job in the JobSet.
+pub const JOBSET_INDEX: &str = "jobset.sigs.k8s.io/job-global-index";
+/// The prefix of the name of the PodGroup of a JobSet. The name of the JobSet and its attempt follow.
+pub const JOBSET_PREFIX: &str = "jobset-";
 
 /// The prefix of the name of a generated PodGroup. The UID of the owner follows.
 pub const GENERATED_PREFIX: &str = "podgroup-";

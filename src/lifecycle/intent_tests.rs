@@ -1,10 +1,13 @@
 //! Tests of the sources of each field, and of values that cannot be used.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
 use crate::api::Uid;
-use crate::resources::Amount;
+use crate::api::names::{MIN_RESOURCES, QUEUE_NAME};
+use crate::api::workload::GroupAnnotations;
+use crate::resources::{Amount, Resources};
 
 const RS: &str = "0a1b2c3d-0000-1111-2222-333344445555";
 
@@ -35,6 +38,12 @@ fn replica_set(own: &[(&str, &str)], template: &[(&str, &str)]) -> OwnerFacts {
     }
 }
 
+/// Returns a set of this number of owners.
+fn set_of(owners: u32) -> OwnerSet {
+    let group = GroupKey::new("ns", "jobset-train-0");
+    OwnerSet { object: object("JobSet", "set"), owners, group, joins: false, index: 0, pods: 4, born: None }
+}
+
 fn deployment(own: &[(&str, &str)], wants: u32) -> DeploymentFacts {
     DeploymentFacts { uid: Uid::from("d"), namespace: "ns".into(), wants, annotations: annotations(own) }
 }
@@ -50,12 +59,14 @@ fn with(key: &str, value: &str) -> DesiredGroup {
 
 #[test]
 fn a_gang_of_one_owner_of_a_set_is_noted_wherever_it_is_asked_for() {
-    let set = OwnerSet { kind: "JobSet", name: "train".into(), owners: 2 };
+    let set = set_of(2);
     let part_of = |own: &[(&str, &str)], template: &[(&str, &str)]| {
         desired_for(&OwnerFacts { set: Some(set.clone()), ..replica_set(own, template) }, None, None).part_of
     };
     assert_eq!(part_of(&[(MIN_MEMBER, "2")], &[]), Some(set.clone()));
     assert_eq!(part_of(&[], &[(MIN_MEMBER, "2")]), Some(set.clone()));
+    let alone = OwnerFacts { set: Some(set_of(1)), ..replica_set(&[(MIN_MEMBER, "2")], &[]) };
+    assert_eq!(desired_for(&alone, None, None).part_of, None, "the only owner of a set");
     assert_eq!(part_of(&[], &[]), None, "pods that need no gang");
     assert_eq!(part_of(&[(MIN_MEMBER, "1")], &[]), None, "a gang of one pod");
     assert_eq!(with(MIN_MEMBER, "2").part_of, None, "an owner of no set");
@@ -218,13 +229,6 @@ fn the_applied_annotation_fits_into_the_annotations_of_an_object() {
     }
     let few = format!("{{{}}}", names[..64].join(","));
     assert_eq!(with(MIN_RESOURCES, &few).intent.fields.min_resources.len(), 64);
-}
-
-#[test]
-fn the_length_of_a_text_as_json_is_never_underestimated() {
-    for text in ["", "plain", "\"\\", "\u{0}\u{1f}\n\t", "ü€", "a\u{7f}b"] {
-        assert!(length_as_json(text) >= serde_json::to_string(text).unwrap().len(), "{text:?}");
-    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //!
 //! Entry points:
 //!
-//! * [`intent::intend`]: which PodGroup should exist.
+//! * [`intent::intend`]: which PodGroup should exist for an owner. [`set_intent::intend_for_set`]: for several owners together.
 //! * [`decide::decide`]: the next step.
 //! * [`memory::Memory::learn`]: what the controller learns from an answer.
 //!
@@ -36,6 +36,8 @@ pub mod existing;
 pub mod intent;
 pub mod memory;
 pub mod reply;
+pub mod set_intent;
+mod sources;
 pub mod warning;
 
 pub use decide::{Members, Owner, Situation, Step, decide};
@@ -43,6 +45,7 @@ pub use existing::{Applied, Existing, NotOurs, Ours, Version};
 pub use intent::{DesiredGroup, Intent, intend};
 pub use memory::{Answer, CacheChange, Memory};
 pub use reply::{Reply, answer};
+pub use set_intent::intend_for_set;
 pub use warning::{Warning, warnings};
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Op
     }
     let mut found: Vec<Warning> = desired.faults.iter().map(|fault| warning("InvalidPodGroupSource", fault.to_string())).collect();
     if let Some(set) = &desired.part_of {
-        let OwnerSet { kind, name, owners } = set;
+        let OwnerSet { object: ObjectRef { kind, name, .. }, owners, .. } = set;
         let message = format!(
             "{MIN_MEMBER} is for this object alone: {kind} {name} creates {owners} such objects, each with its own PodGroup, and they do not wait \
              for each other. For one gang create a PodGroup for the {kind} and name it in {GROUP_NAME} on every pod template"

@@ -50,7 +50,9 @@ fn the_warning_about_a_foreign_podgroup_says_why_it_is_foreign() {
 
 #[test]
 fn a_gang_of_one_job_of_a_jobset_is_reported_with_the_way_to_one_gang() {
-    let set = OwnerSet { kind: "JobSet", name: "train".into(), owners: 2 };
+    let jobset = ObjectRef { name: "train".into(), ..object("JobSet") };
+    let group = GroupKey::new("ns", "jobset-train-0");
+    let set = OwnerSet { object: jobset, owners: 2, group, joins: false, index: 0, pods: 2, born: None };
     let desired = DesiredGroup { part_of: Some(set), ..desired(true, Vec::new()) };
     let found = warnings(&desired, None, None, false);
     assert_eq!(found.iter().map(|warning| warning.reason).collect::<Vec<_>>(), ["GangOfOnePart"]);

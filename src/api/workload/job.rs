@@ -4,12 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
+use crate::api::jobset::JobSetLabels;
 use crate::api::membership::controller_of;
-use crate::api::names::JOBSET_JOBS;
 use crate::api::podgroup::Selector;
 use crate::api::wire::resource;
 
-use super::{Gang, OwnerSet, PodOwner, PodTemplate, count};
+use super::{Gang, ObjectRef, OwnerSet, PodOwner, PodTemplate, count};
 
 /// A Job. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -122,11 +122,20 @@ impl PodOwner for Job {
     }
 
     fn set(&self) -> Option<OwnerSet> {
+        let meta = &self.metadata;
         let is_jobset = |owner: &&OwnerReference| owner.kind == "JobSet" && owner.api_version.starts_with("jobset.x-k8s.io/");
-        let jobset = controller_of(&self.metadata).filter(is_jobset)?;
-        let jobs = self.metadata.labels.as_ref().and_then(|labels| labels.get(JOBSET_JOBS)?.parse().ok());
-        let owners = jobs.filter(|number: &u32| *number > 1)?;
-        Some(OwnerSet { kind: "JobSet", name: jobset.name.clone(), owners })
+        let jobset = controller_of(meta).filter(is_jobset)?;
+        // The labels of the pods count, because the pods' PodGroup depends on them.
+        let labels = JobSetLabels::of(&self.spec.template.metadata).filter(|labels| labels.name == jobset.name)?;
+        Some(OwnerSet {
+            object: ObjectRef::referred(jobset, meta),
+            owners: labels.jobs,
+            group: labels.group(meta.namespace.as_deref().unwrap_or_default()),
+            joins: false,
+            index: labels.index,
+            pods: if self.is_finished() { 0 } else { self.wanted() },
+            born: meta.creation_timestamp.as_ref().map(|time| time.0),
+        })
     }
 }
 

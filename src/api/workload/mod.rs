@@ -20,13 +20,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use serde::{Deserialize, Serialize};
 
 use crate::resources::Resources;
 
 use super::fault::Fault;
-use super::membership::{controller_of, named_group};
+use super::membership::{GroupKey, controller_of, named_group};
 use super::names::{COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use super::pod::PodSpec;
 use super::pod_facts::request_of_template;
@@ -109,15 +110,23 @@ impl ObjectRef {
     }
 }
 
-/// An object that creates several owners, each with a PodGroup of its own.
+/// The object that created an owner together with others, as a JobSet creates its Jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerSet {
-    /// The kind of the object, as in `JobSet`.
-    pub kind: &'static str,
-    /// The name of the object.
-    pub name: String,
-    /// The number of owners that it creates: at least 2.
+    /// The object itself.
+    pub object: ObjectRef,
+    /// The number of owners that it creates: at least 1.
     pub owners: u32,
+    /// The PodGroup of all these owners together.
+    pub group: GroupKey,
+    /// Whether the pods of this owner belong to that PodGroup. Otherwise the owner has a PodGroup of its own.
+    pub joins: bool,
+    /// The position of this owner among them.
+    pub index: u32,
+    /// The number of pods that this owner runs at the same time from now on, also while it is suspended; 0 if it is finished.
+    pub pods: u32,
+    /// When this owner was created. The newest one shows which object exists under this name now.
+    pub born: Option<Timestamp>,
 }
 
 /// How many pods of an owner can start together.
@@ -149,7 +158,7 @@ pub struct OwnerFacts {
     pub gang: Gang,
     /// The controller of the owner, if people edit that one: the Deployment of a ReplicaSet, the CronJob of a Job.
     pub parent: Option<ObjectRef>,
-    /// The object that created this owner together with others, if its pods probably need the pods of the others.
+    /// The object that created this owner together with others, if its labels say so.
     pub set: Option<OwnerSet>,
     /// The scheduler of its pods.
     pub scheduler: Arc<str>,
@@ -157,7 +166,7 @@ pub struct OwnerFacts {
     pub annotations: GroupAnnotations,
     /// The same annotations of its pod template.
     pub template_annotations: GroupAnnotations,
-    /// Whether its pod template names a PodGroup. Then the controller creates none.
+    /// Whether its pod template names a PodGroup. Then the controller creates none of its own for it.
     pub named_group: bool,
     /// The name of the priority class of its pods.
     pub priority_class: Option<String>,

@@ -113,20 +113,60 @@ fn the_parent_of_an_owner_is_the_controller_that_people_edit() {
     assert_eq!(parent(facts::<StatefulSet>(&json!({ "metadata": controlled("x/v1", "Database") }))), None);
 }
 
+/// Returns a Job of the JobSet `parent`, which has two Jobs.
+fn job_of_a_set() -> Value {
+    let mut metadata = controlled("jobset.x-k8s.io/v1alpha2", "JobSet");
+    metadata["creationTimestamp"] = json!("2026-11-26T08:00:00Z");
+    let labels = json!({
+        "jobset.sigs.k8s.io/jobset-name": "parent",
+        "jobset.sigs.k8s.io/restart-attempt": "3",
+        "jobset.sigs.k8s.io/global-replicas": "2",
+        "jobset.sigs.k8s.io/job-global-index": "1",
+    });
+    json!({ "metadata": metadata, "spec": { "parallelism": 3, "completions": 3, "template": { "metadata": { "labels": labels } } } })
+}
+
+fn set_of(job: &Value) -> Option<OwnerSet> {
+    facts::<Job>(job).set
+}
+
 #[test]
-fn a_job_of_a_jobset_with_several_jobs_is_one_of_a_set() {
-    let of = |api_version: &str, kind: &str, jobs: Option<&str>| {
-        let mut metadata = controlled(api_version, kind);
-        metadata["labels"] = jobs.map_or(json!({}), |jobs| json!({ "jobset.sigs.k8s.io/global-replicas": jobs }));
-        facts::<Job>(&json!({ "metadata": metadata })).set
+fn a_job_of_a_jobset_is_one_of_a_set() {
+    let set = set_of(&job_of_a_set()).unwrap();
+    assert_eq!((set.object.kind.as_str(), set.object.name.as_str(), &*set.object.uid), ("JobSet", "parent", "parent"));
+    assert_eq!((set.object.api_version.as_str(), set.object.namespace.as_str()), ("jobset.x-k8s.io/v1alpha2", "ns"));
+    assert_eq!((set.owners, set.index, set.pods), (2, 1, 3));
+    assert_eq!(set.group, GroupKey::new("ns", "jobset-parent-3"));
+    assert!(set.born.is_some());
+    let changed = |path: &str, value: Value| {
+        let mut job = job_of_a_set();
+        *job.pointer_mut(path).unwrap() = value;
+        set_of(&job)
     };
-    let set = OwnerSet { kind: "JobSet", name: "parent".to_owned(), owners: 2 };
-    assert_eq!(of("jobset.x-k8s.io/v1alpha2", "JobSet", Some("2")), Some(set));
-    for jobs in [None, Some("1"), Some("0"), Some("-2"), Some("4294967296"), Some("x")] {
-        assert_eq!(of("jobset.x-k8s.io/v1alpha2", "JobSet", jobs), None, "{jobs:?}");
+    let reference = |part: &str| format!("/metadata/ownerReferences/1/{part}");
+    for (path, value) in [
+        (reference("apiVersion"), "example.com/v1"),
+        (reference("apiVersion"), "jobset.x-k8s.io.example.com/v1"),
+        (reference("kind"), "Other"),
+        (reference("name"), "another"),
+        ("/spec/template/metadata/labels".to_owned(), "none"),
+    ] {
+        let value = if value == "none" { json!({}) } else { json!(value) };
+        assert_eq!(changed(&path, value.clone()), None, "{path} {value}");
     }
-    assert_eq!(of("example.com/v1", "JobSet", Some("2")), None, "another API");
-    assert_eq!(of("jobset.x-k8s.io/v1alpha2", "Other", Some("2")), None, "another kind");
+}
+
+#[test]
+fn a_job_of_a_set_counts_its_pods_while_it_is_suspended_and_none_when_it_is_finished() {
+    let pods = |spec: Value, status: Value| {
+        let mut job = job_of_a_set();
+        spec.as_object().unwrap().iter().for_each(|(key, value)| job["spec"][key] = value.clone());
+        job["status"] = status;
+        set_of(&job).unwrap().pods
+    };
+    assert_eq!(pods(json!({ "suspend": true }), json!({})), 3);
+    assert_eq!(pods(json!({}), json!({ "succeeded": 1 })), 2);
+    assert_eq!(pods(json!({}), json!({ "conditions": [{ "type": "Failed", "status": "True" }] })), 0);
 }
 
 #[test]
