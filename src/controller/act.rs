@@ -130,15 +130,14 @@ impl Actor {
 
     /// Writes the name of its PodGroup into the annotations and labels of a pod (a *stamp*). Returns whether the write succeeded.
     pub async fn stamp(&self, pod: &PodRef, key: &GroupKey) -> bool {
-        let metadata = json!({ "uid": &*pod.uid, "annotations": { GROUP_NAME: &*key.name }, "labels": { GROUP_LABEL: &*key.name } });
+        let metadata = json!({ "uid": &*pod.uid, "annotations": { GROUP_NAME: &*key.name }, "labels": { GROUP_LABEL: label_of(key) } });
         self.patch_pod(pod, key, metadata).await
     }
 
     /// Mends the label of a pod that names the PodGroup of its owner though the pod belongs to this one. A name that is no value of a label removes it.
     /// Returns whether the write succeeded.
     pub async fn label(&self, pod: &PodRef, key: &GroupKey) -> bool {
-        let value = (key.name.len() <= MOST_LABEL).then_some(&*key.name);
-        self.patch_pod(pod, key, json!({ "uid": &*pod.uid, "labels": { GROUP_LABEL: value } })).await
+        self.patch_pod(pod, key, json!({ "uid": &*pod.uid, "labels": { GROUP_LABEL: label_of(key) } })).await
     }
 
     async fn patch_pod(&self, pod: &PodRef, key: &GroupKey, metadata: serde_json::Value) -> bool {
@@ -208,6 +207,11 @@ fn labels_of_members(key: &GroupKey, own: Option<&str>) -> Vec<Option<String>> {
 
 /// The longest value of a label. The name of an object may be longer.
 const MOST_LABEL: usize = 63;
+
+/// Returns the label of the members of a PodGroup; `None` if its name is too long for one.
+fn label_of(key: &GroupKey) -> Option<&str> {
+    (key.name.len() <= MOST_LABEL).then_some(&*key.name)
+}
 
 /// Translates an error of a request into a [`Reply`].
 fn reply_to_error(error: CallError) -> Reply {

@@ -7,7 +7,7 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::api::membership::{controller_of, generated_name, group_of};
+use crate::api::membership::{controller_of, group_of, named_group};
 use crate::api::names::{GROUP_LABEL, GROUP_NAME};
 use crate::api::workload::{
     DaemonSet, Deployment, DeploymentFacts, Job, Namespace, NamespaceFacts, PodOwner, PodSource, ReplicaSet, StatefulSet, is_watched,
@@ -135,9 +135,10 @@ fn group(object: &PodGroup, served: &[String]) -> ObservedGroup {
 fn pod(object: Pod) -> ObservedPod {
     let meta = &object.metadata;
     let group = group_of(meta);
-    let named = meta.annotations.as_ref().and_then(|annotations| annotations.get(GROUP_NAME));
-    // The controller annotates a pod only with a generated name. A pod that names a PodGroup of a user or another controller needs no annotation.
-    let stamped = group.owner().is_none_or(|owner| named.is_some_and(|name| *name == generated_name(&owner)));
+    let annotations = meta.annotations.as_ref();
+    let named = annotations.and_then(|annotations| annotations.get(GROUP_NAME));
+    // A pod that names a PodGroup of a user or another controller needs no annotation. Any other pod needs a copy of the name that is derived.
+    let stamped = named_group(annotations).is_some() || named.is_some_and(|name| **name == *group.name);
     // A webhook may name a PodGroup on the pods of an owner with a template that names none. The admission policy has labelled them before.
     let owner = controller_of(meta).filter(|_| group.owner().is_none());
     let elsewhere = owner.map(|owner| GroupKey::generated(&group.namespace, &owner.uid));
@@ -160,6 +161,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::membership::generated_name;
 
     #[test]
     fn readiness_names_the_list_of_pods_of_each_scheduler() {

@@ -136,7 +136,7 @@ impl Reconciler {
         }
         for affected in self.observed.take(observation) {
             let key = affected.key().clone();
-            if key.owner().is_none() {
+            if !key.is_generated() {
                 continue;
             }
             if let Some(state) = self.states.get_mut(&key) {

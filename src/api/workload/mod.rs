@@ -166,7 +166,7 @@ pub struct OwnerFacts {
     pub annotations: GroupAnnotations,
     /// The same annotations of its pod template.
     pub template_annotations: GroupAnnotations,
-    /// Whether its pod template names a PodGroup. Then the controller creates none of its own for it.
+    /// Whether its pod template names another PodGroup, or that of its set. Then the controller creates none of its own for it.
     pub named_group: bool,
     /// The name of the priority class of its pods.
     pub priority_class: Option<String>,
@@ -203,6 +203,7 @@ impl OwnerFacts {
         let meta = object.meta();
         let template = object.template();
         let (wants_pods, gang) = object.wants();
+        let set = object.set();
         let mut faults = Vec::new();
         Self {
             object: ObjectRef::of(&K::kind(&()), &K::api_version(&()), meta),
@@ -212,11 +213,11 @@ impl OwnerFacts {
             parent: controller_of(meta)
                 .filter(|controller| K::is_made_by(controller))
                 .map(|controller| ObjectRef::referred(controller, meta)),
-            set: object.set(),
             scheduler: Arc::from(template.scheduler()),
             annotations: group_annotations(meta),
             template_annotations: group_annotations(&template.metadata),
-            named_group: named_group(template.metadata.annotations.as_ref()).is_some(),
+            named_group: named_group(template.metadata.annotations.as_ref()).is_some() || set.as_ref().is_some_and(|set| set.joins),
+            set,
             priority_class: priority_class(&template.spec),
             request: request_of_template(&template.spec, &mut faults),
             selector: selector_text(object.selector()),

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
+use crate::api::jobset::{jobset_of_group, selector_of_jobset};
 use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts};
 use crate::api::{GroupKey, Uid};
 use crate::lifecycle::{CacheChange, DesiredGroup, Existing, Members, Owner};
@@ -214,7 +215,7 @@ impl Observed {
     #[must_use]
     pub fn keys(&self) -> BTreeSet<GroupKey> {
         let found = self.owners.served().chain(self.groups.keys().cloned()).chain(self.pods.groups().cloned());
-        found.filter(|key| key.owner().is_some()).collect()
+        found.filter(GroupKey::is_generated).collect()
     }
 
     /// Returns the PodGroup in the cache.
@@ -247,6 +248,13 @@ impl Observed {
         // Nothing can be created in a namespace that is being deleted, and its objects are deleted with it.
         if self.owners.is_being_deleted(&key.namespace) {
             return (OwnerSnapshot::Gone, None);
+        }
+        if let Some((name, attempt)) = jobset_of_group(&key.name) {
+            // No watch shows the JobSet. While none of its Jobs asks for the PodGroup, it may exist and create some again.
+            let without = if self.groups.has_unwatched_owner(key) { OwnerSnapshot::Unknown } else { OwnerSnapshot::Gone };
+            let desired = self.owners.desired_of_set(key, &self.schedulers);
+            let owner = desired.map_or(without, |desired| OwnerSnapshot::Served(Box::new(desired)));
+            return (owner, Some(selector_of_jobset(name, attempt)));
         }
         match seen {
             Some(ObservedOwner::Unserved { selector, .. }) => (OwnerSnapshot::Unserved, selector.as_deref().map(str::to_owned)),

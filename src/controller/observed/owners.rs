@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::api::workload::{DeploymentFacts, Gang, NamespaceFacts, OwnerFacts, PodOwner, selector_text};
+use crate::api::workload::{DeploymentFacts, Gang, NamespaceFacts, OwnerFacts, OwnerSet, PodOwner, selector_text};
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{DesiredGroup, intend};
+use crate::lifecycle::{DesiredGroup, intend, intend_for_set};
 use crate::runtime::watch::WatchEvent;
 
 use super::groups::Groups;
@@ -59,8 +59,8 @@ impl ObservedOwner {
         }
         let meta = object.meta();
         let (wants, gang) = object.wants();
-        // Only the pods show whether an owner that another controller manages wants pods.
-        if wants || gang == Gang::Unknown || meta.deletion_timestamp.is_some() {
+        // Only the pods show whether an owner that another controller manages wants pods. An owner of a set is counted by the others.
+        if wants || gang == Gang::Unknown || meta.deletion_timestamp.is_some() || object.set().is_some() {
             return Self::OtherScheduler(Box::new(OwnerFacts::of(object)));
         }
         Self::Unserved {
@@ -75,6 +75,10 @@ impl ObservedOwner {
             Self::Served(facts) | Self::OtherScheduler(facts) => Some(facts),
             Self::Unserved { .. } => None,
         }
+    }
+
+    fn set(&self) -> Option<&OwnerSet> {
+        self.facts()?.set.as_ref()
     }
 
     fn namespace(&self) -> &str {
@@ -106,6 +110,8 @@ pub(super) struct Owners {
     pub(super) by_controller: HashMap<Uid, BTreeSet<Uid>>,
     /// The owners by namespace.
     pub(super) by_namespace: HashMap<Arc<str>, BTreeSet<Uid>>,
+    /// The owners by the PodGroup of their set, also those that do not join it.
+    by_set: HashMap<GroupKey, BTreeSet<Uid>>,
 }
 
 /// The other caches. An owner of another scheduler is relevant only if it has a PodGroup or a member. Otherwise its changes cost no work.
@@ -152,9 +158,26 @@ impl Owners {
         intend(owner, deployment, queue, schedulers)
     }
 
-    /// Returns the PodGroups of all owners with a template that names a served scheduler.
+    /// Returns the desired PodGroup of the owners of a set; `None` if none of them asks for it.
+    pub(super) fn desired_of_set(&self, key: &GroupKey, schedulers: &[String]) -> Option<DesiredGroup> {
+        let owners: Vec<&OwnerFacts> = self.in_set(key).filter_map(ObservedOwner::facts).collect();
+        let queue = self.namespaces.get(&key.namespace).and_then(|namespace| namespace.queue.as_deref());
+        intend_for_set(key, &owners, queue, schedulers)
+    }
+
+    /// Returns the PodGroups of all owners with a template that names a served scheduler, and of the sets that owners join.
     pub(super) fn served(&self) -> impl Iterator<Item = GroupKey> {
-        self.by_uid.values().filter(|(_, seen)| matches!(seen, ObservedOwner::Served(_))).map(|(_, seen)| seen.key())
+        let served = self.by_uid.values().filter(|(_, seen)| matches!(seen, ObservedOwner::Served(_))).map(|(_, seen)| seen.key());
+        served.chain(self.by_set.keys().filter(|key| self.is_joined(key)).cloned())
+    }
+
+    fn in_set(&self, key: &GroupKey) -> impl Iterator<Item = &ObservedOwner> {
+        self.by_set.get(key).into_iter().flatten().filter_map(|uid| self.by_uid.get(uid)).map(|(_, seen)| seen)
+    }
+
+    /// Returns whether an owner of the set joins its PodGroup. The changes of other sets cost no work.
+    fn is_joined(&self, key: &GroupKey) -> bool {
+        self.in_set(key).any(|seen| seen.set().is_some_and(|set| set.joins))
     }
 
     pub(super) fn take(&mut self, kind: OwnerKind, event: WatchEvent<ObservedOwner>, related: Related<'_>) -> Vec<Affected> {
@@ -164,46 +187,59 @@ impl Owners {
                 let gone = |(uid, (of, _)): &(&Uid, &(OwnerKind, ObservedOwner))| *of == kind && !here.contains(*uid);
                 let mut gone: Vec<Uid> = self.by_uid.iter().filter(gone).map(|(uid, _)| uid.clone()).collect();
                 gone.sort();
-                let mut affected: Vec<Affected> = gone.iter().filter_map(|uid| self.drop(uid, related)).collect();
-                affected.extend(objects.into_iter().filter_map(|seen| self.put(kind, seen, related)));
+                let mut affected: Vec<Affected> = gone.iter().flat_map(|uid| self.drop(uid, related)).collect();
+                affected.extend(objects.into_iter().flat_map(|seen| self.put(kind, seen, related)));
                 affected
             }
             WatchEvent::UpToDate(_) => Vec::new(),
-            WatchEvent::Apply(seen) => self.put(kind, seen, related).into_iter().collect(),
-            WatchEvent::Delete(seen) => self.drop(seen.uid(), related).into_iter().collect(),
+            WatchEvent::Apply(seen) => self.put(kind, seen, related),
+            WatchEvent::Delete(seen) => self.drop(seen.uid(), related),
             // An owner that cannot be decoded counts as deleted: no PodGroup is created for it, and no PodGroup with an owner is deleted.
-            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad), related).into_iter().collect(),
+            WatchEvent::Bad(bad) => self.drop(&bad_uid(&bad), related),
         }
     }
 
-    fn put(&mut self, kind: OwnerKind, seen: ObservedOwner, related: Related<'_>) -> Option<Affected> {
+    fn put(&mut self, kind: OwnerKind, seen: ObservedOwner, related: Related<'_>) -> Vec<Affected> {
         let (key, uid) = (seen.key(), seen.uid().clone());
         // The status changes with every pod. Only facts that a PodGroup depends on affect it.
         if self.by_uid.get(&uid).is_some_and(|(_, known)| *known == seen) {
-            return None;
+            return Vec::new();
         }
-        let before = self.drop(&uid, related);
+        let mut affected: BTreeSet<Affected> = self.drop(&uid, related).into_iter().collect();
+        let set = seen.set().map(|set| set.group.clone());
         if let Some(facts) = seen.facts() {
             self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(uid.clone());
             if let Some(parent) = &facts.parent {
                 self.by_controller.entry(parent.uid.clone()).or_default().insert(uid.clone());
             }
         }
-        let relevant = related.is_relevant(&seen);
+        if let Some(set) = &set {
+            self.by_set.entry(set.clone()).or_default().insert(uid.clone());
+        }
+        if related.is_relevant(&seen) {
+            affected.insert(Affected::Owner(key));
+        }
         self.by_uid.insert(uid, (kind, seen));
-        (relevant || before.is_some()).then_some(Affected::Owner(key))
+        affected.extend(set.filter(|set| self.is_joined(set)).map(Affected::Owner));
+        affected.into_iter().collect()
     }
 
-    fn drop(&mut self, uid: &Uid, related: Related<'_>) -> Option<Affected> {
-        let (_, gone) = self.by_uid.remove(uid)?;
+    fn drop(&mut self, uid: &Uid, related: Related<'_>) -> Vec<Affected> {
+        let Some((_, gone)) = self.by_uid.remove(uid) else { return Vec::new() };
         let key = gone.key();
+        let mut affected = Vec::new();
         if let Some(facts) = gone.facts() {
             remove(&mut self.by_namespace, &*key.namespace, uid);
             if let Some(parent) = &facts.parent {
                 remove(&mut self.by_controller, &parent.uid, uid);
             }
         }
-        related.is_relevant(&gone).then_some(Affected::Owner(key))
+        if let Some(set) = gone.set() {
+            remove(&mut self.by_set, &set.group, uid);
+            affected.extend((set.joins || self.is_joined(&set.group)).then(|| Affected::Owner(set.group.clone())));
+        }
+        affected.extend(related.is_relevant(&gone).then_some(Affected::Owner(key)));
+        affected
     }
 
     pub(super) fn take_deployment(&mut self, event: WatchEvent<DeploymentFacts>, related: Related<'_>) -> Vec<Affected> {
@@ -270,8 +306,11 @@ impl Owners {
     }
 
     fn affected(&self, uids: &BTreeSet<Uid>, related: Related<'_>) -> Vec<Affected> {
-        let seen = uids.iter().filter_map(|uid| self.by_uid.get(uid)).map(|(_, seen)| seen);
-        seen.filter(|seen| related.is_relevant(seen)).map(|seen| Affected::Owner(seen.key())).collect()
+        let seen: Vec<&ObservedOwner> = uids.iter().filter_map(|uid| self.by_uid.get(uid)).map(|(_, seen)| seen).collect();
+        let sets: BTreeSet<&GroupKey> = seen.iter().filter_map(|seen| seen.set()).map(|set| &set.group).collect();
+        let joined = sets.into_iter().filter(|set| self.is_joined(set)).cloned();
+        let own = seen.iter().filter(|seen| related.is_relevant(seen)).map(|seen| seen.key());
+        own.chain(joined).map(Affected::Owner).collect()
     }
 }
 

@@ -403,6 +403,7 @@ fn an_unwatched_owner_without_pods_is_unknown() {
 }
 
 mod orders;
+mod sets;
 
 #[test]
 fn a_pod_that_names_another_podgroup_affects_that_of_its_owner_too() {
