@@ -3,7 +3,7 @@
 use podgroup::lifecycle::Members;
 
 use crate::mutant::Mutant;
-use crate::values::{ELSEWHERE, Flight, Life, ORPHAN, Pod, SLOTS, State};
+use crate::values::{ELSEWHERE, Flight, IN_SET, Life, ORPHAN, Pod, SLOTS, State};
 use crate::world::{Action, World};
 
 impl World {
@@ -63,7 +63,11 @@ impl World {
     /// Adds the actions that the cluster performs by itself.
     pub(crate) fn cluster(&self, state: &State, out: &mut Vec<Action>) {
         for (slot, owner) in state.owners.iter().enumerate() {
-            let wanted = owner.wanted();
+            if self.set && self.wants[slot].is_some() {
+                out.extend((owner.life == Life::Alive && owner.wants < IN_SET).then_some(Action::CreateInSet { slot }));
+                out.extend((owner.life == Life::Gone && owner.wants > 0).then_some(Action::CollectInSet { slot }));
+            }
+            let wanted = if self.set && self.wants[slot].is_none() { None } else { owner.wanted(self.set) };
             if wanted != state.manager[slot] {
                 out.push(Action::ManagerSees { slot });
             }
@@ -89,7 +93,9 @@ impl World {
             out.extend(ending.then_some(Action::FinishEnd { slot }));
             match owner.life {
                 Life::Gone => {
-                    out.extend(state.pods.distinct().filter(|(_, pod)| mine(pod)).map(|(pod, _)| Action::CollectPod { pod }));
+                    // The pods of a set are collected with the owners that it has created.
+                    let collected = |(_, pod): &(usize, Pod)| mine(pod) && !self.set;
+                    out.extend(state.pods.distinct().filter(collected).map(|(pod, _)| Action::CollectPod { pod }));
                     out.extend((owned && !ending).then_some(Action::CollectGroup { slot }));
                 }
                 Life::Orphaning => {

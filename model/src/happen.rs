@@ -71,8 +71,10 @@ impl World {
                 state.relists -= 1;
                 self.show(state, ctrl, kind, at, true);
             }
+            Action::CreateInSet { slot } => state.change_owner(slot, |owner| owner.wants += 1),
+            Action::CollectInSet { slot } => state.change_owner(slot, |owner| owner.wants -= 1),
             Action::ManagerSees { slot } => {
-                state.manager[slot] = state.owners[slot].wanted();
+                state.manager[slot] = state.owners[slot].wanted(self.set);
             }
             Action::Birth { slot, stamp } => {
                 let of = u8::try_from(slot).expect("few");

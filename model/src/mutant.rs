@@ -63,6 +63,8 @@ pub(crate) enum Mutant {
     NeverAdopt,
     /// A deleted PodGroup is not created again.
     NeverCreateAgain,
+    /// The gang of a set counts only the parts that are there.
+    CountPartsThatAreThere,
 }
 
 impl Mutant {
@@ -82,6 +84,7 @@ impl Mutant {
             Self::IgnoreLists | Self::IgnoreDeletions | Self::IgnoreWatchWhileBusy | Self::IgnoreMembers | Self::NeverCreateAgain => "S3",
             Self::AmendWithoutVersion | Self::NeverUnmark | Self::NeverStopWaiting | Self::IgnorePodsElsewhere => "L1",
             Self::CreateForDeletedOwner | Self::NeverAdopt => "L2",
+            Self::CountPartsThatAreThere => "W",
             Self::None
             | Self::DeleteWithoutUid
             | Self::MarkWithoutVersion
@@ -94,7 +97,7 @@ impl Mutant {
     }
 
     /// Every mutant except [`Mutant::None`].
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::DeleteWithoutUid,
         Self::DeleteWithoutVersion,
         Self::DeleteByName,
@@ -122,6 +125,7 @@ impl Mutant {
         Self::CreateForDeletedOwner,
         Self::NeverAdopt,
         Self::NeverCreateAgain,
+        Self::CountPartsThatAreThere,
     ];
 }
 

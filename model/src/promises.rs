@@ -8,13 +8,14 @@ use crate::protocol::slot_of;
 use crate::values::{Broken, Life, Req, SLOTS, State};
 use crate::world::{World, are_elsewhere};
 
-/// Returns the properties S1, S2, S3 and L1.
+/// Returns the properties S1, S2, S3, L1 and W.
 pub(crate) fn properties() -> Vec<Property<World>> {
     vec![
         Property::always("S1", |_, state: &State| state.broken != Some(Broken::S1)),
         Property::always("S2", |_, state: &State| state.broken != Some(Broken::S2)),
         Property::always("S3", is_made_again),
         Property::always("L1", |world: &World, state: &State| state.broken.is_some() || is_right(state) || !world.is_quiet(state)),
+        Property::always("W", |world: &World, state: &State| !world.set || waits_for_all(state)),
     ]
 }
 
@@ -32,6 +33,11 @@ fn is_needed(world: &World, state: &State, slot: usize) -> bool {
     let owner = state.owners[slot];
     let active = state.pods.iter().any(|pod| !pod.terminating && slot_of(pod) == Some(slot));
     owner.life == Life::Alive && (owner.wants > 0 && !world.unwatched || active) && !are_elsewhere(&state.pods, slot)
+}
+
+/// Checks W: the pods of one part of a set never satisfy the PodGroup of the whole, whatever the controller has seen.
+fn waits_for_all(state: &State) -> bool {
+    state.groups.iter().flatten().all(|group| group.foreign || group.spec & 1 == 1)
 }
 
 /// Returns whether the caches of the controller show every event.

@@ -10,14 +10,17 @@ use std::time::Duration;
 
 use crate::outcomes::outcome;
 use crate::packed::{Packed, pack, unpack};
-use podgroup::api::workload::ObjectRef;
+use podgroup::api::names::{JOBSET_ATTEMPT, JOBSET_JOBS, JOBSET_NAME};
+use podgroup::api::workload::{Job, ObjectRef, OwnerFacts};
 use podgroup::api::{GroupKey, Uid};
 use podgroup::lifecycle::{
     Applied, CacheChange, DesiredGroup, Existing, Intent, Members, Memory, NotOurs, Ours, Owner, Reply, Situation, Step, Version, answer,
-    decide as real_decide,
+    decide as real_decide, intend_for_set,
 };
 
-use crate::values::{At, Back, Life, Owner as OwnerValue, Req, SLOTS, Seen, UNREADABLE};
+use serde_json::{Value, json};
+
+use crate::values::{At, Back, IN_SET, Life, Owner as OwnerValue, Req, SLOTS, Seen, UNREADABLE};
 
 pub(crate) const OWNERS: [&str; SLOTS] = ["0a1b2c3d-0000-1111-2222-333344445555", "0a1b2c3d-0000-1111-2222-333344446666"];
 pub(crate) const NAMESPACE: &str = "ns";
@@ -150,6 +153,35 @@ pub(crate) fn desired(slot: usize, to: u8, wants_pods: bool) -> DesiredGroup {
     let group = GroupKey::generated(NAMESPACE, OWNERS[slot]);
     let intent = Intent { group, owner: owner.clone(), fields: fields(to).expect("an intent can be read") };
     DesiredGroup { intent, wants_pods, event_target: owner, part_of: None, faults: Vec::new() }
+}
+
+/// Returns the real minMember of a set of which so many owners are there, each with one pod.
+pub(crate) fn min_member_of_set(there: u8) -> u8 {
+    static ANSWERS: LazyLock<Vec<u8>> = LazyLock::new(|| (0..=IN_SET).map(min_member_of).collect());
+    ANSWERS[usize::from(there)]
+}
+
+fn min_member_of(there: u8) -> u8 {
+    let owners: Vec<OwnerFacts> = (0..there).map(owner_in_set).collect();
+    let schedulers = ["ours".to_owned()];
+    let desired = intend_for_set(&GroupKey::new(NAMESPACE, "jobset-set-0"), &owners.iter().collect::<Vec<_>>(), None, &schedulers);
+    desired.map_or(0, |desired| u8::try_from(desired.intent.fields.min_member).expect("few"))
+}
+
+fn owner_in_set(index: u8) -> OwnerFacts {
+    let labels = [(JOBSET_NAME, "set".to_owned()), (JOBSET_ATTEMPT, "0".to_owned()), (JOBSET_JOBS, IN_SET.to_string())];
+    let labels: serde_json::Map<String, Value> = labels.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    let jobset = json!({ "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": OWNERS[0], "controller": true });
+    let job: Job = serde_json::from_value(json!({
+        "metadata": { "name": format!("set-{index}"), "namespace": NAMESPACE, "uid": index.to_string(), "ownerReferences": [jobset] },
+        "spec": { "parallelism": 1, "completions": 1, "template": {
+            "metadata": { "labels": labels },
+            "spec": { "schedulerName": "ours", "containers": [] } } },
+    }))
+    .expect("a Job");
+    let mut facts = OwnerFacts::of(&job);
+    facts.set.as_mut().expect("a Job of a JobSet").joins = true;
+    facts
 }
 
 /// Returns the UID for a label.

@@ -164,12 +164,13 @@ impl State {
     pub(crate) fn change_owner(&mut self, slot: usize, change: impl FnOnce(&mut crate::values::Owner)) {
         change(&mut self.owners[slot]);
         let mut owners = *self.owners_seen.last().expect("a history has an end");
-        owners[slot] = self.owners[slot].shown();
+        owners[slot] = self.owners[slot].shown(self.set);
         if self.owners_seen.last() != Some(&owners) {
             self.owners_seen.push(owners);
         }
         for slot in 0..SLOTS {
-            if self.owners[slot].life != Life::Alive {
+            // The owners of a set exist until they are collected.
+            if self.owners[slot].life != Life::Alive && !self.set {
                 self.owners[slot] = crate::values::Owner { life: self.owners[slot].life, ..Default::default() };
             }
         }

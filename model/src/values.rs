@@ -7,6 +7,8 @@ use crate::packed::Packed;
 
 /// The number of owners, each with its own PodGroup. An unused slot stays [`Life::Never`].
 pub(crate) const SLOTS: usize = 2;
+/// The number of owners that a set creates. Each wants one pod.
+pub(crate) const IN_SET: u8 = 2;
 /// The most pods at one moment.
 pub(crate) const PODS: usize = 4;
 /// The owner of an orphaned pod: its owner was deleted without it.
@@ -48,14 +50,18 @@ impl Owner {
         (if self.wants > 1 { 1 } else { 0 }) | (self.queue << 1)
     }
 
-    /// Returns what a watch shows. An owner that is being deleted counts as gone.
-    pub(crate) fn shown(self) -> Self {
+    /// Returns what a watch shows. An owner that is being deleted counts as gone. Of a set the watch shows only the owners that it has created.
+    pub(crate) fn shown(self, set: bool) -> Self {
+        if set {
+            return Self { life: if self.wants > 0 { Life::Alive } else { Life::Gone }, ..self };
+        }
         if matches!(self.life, Life::Alive | Life::Unserved) { self } else { Self { life: Life::Gone, wants: 0, queue: 0 } }
     }
 
-    /// Returns the number of pods of our scheduler that it wants; `None` for a deleted owner.
-    pub(crate) fn wanted(self) -> Option<u8> {
+    /// Returns the number of pods of our scheduler that it wants; `None` for a deleted owner. Each owner of a set wants one, whatever became of the set.
+    pub(crate) fn wanted(self, set: bool) -> Option<u8> {
         match self.life {
+            _ if set => Some(self.wants),
             Life::Alive => Some(self.wants),
             Life::Unserved => Some(0),
             Life::Never | Life::Unknown | Life::Orphaning | Life::Gone => None,
@@ -276,6 +282,8 @@ pub(crate) struct State {
     pub(crate) relists: u8,
     /// Whether every PodGroup has a finalizer.
     pub(crate) finalizers: bool,
+    /// Whether each owner is a set: it is not watched, and `wants` is the number of the watched owners that it has created.
+    pub(crate) set: bool,
     /// The last resourceVersion and the last UID that were assigned.
     pub(crate) last_at: u8,
     pub(crate) last_uid: u8,

@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) finalizers: bool,
     /// Whether the owners are of a kind that is not watched: only their pods show them.
     pub(crate) unwatched: bool,
+    /// Whether the owners are sets, as a JobSet: not watched themselves, and with one PodGroup for the two watched owners that each creates.
+    pub(crate) set: bool,
     pub(crate) mutant: Mutant,
 }
 
@@ -64,6 +66,8 @@ pub(crate) enum Action {
     Crash { ctrl: usize, at: [u8; 3] },
     ListAgain { ctrl: usize, kind: usize, at: u8 },
     // Actions that the cluster performs by itself.
+    CreateInSet { slot: usize },
+    CollectInSet { slot: usize },
     ManagerSees { slot: usize },
     Birth { slot: usize, stamp: u8 },
     ScaleDown { slot: usize, pod: usize },
@@ -127,6 +131,14 @@ impl World {
                 _ => Owner { life: Life::Gone, ..Owner::default() },
             };
         }
+        if self.set {
+            owner = match (owner.life, cached) {
+                (Life::Alive, _) if self.mutant == Mutant::CountPartsThatAreThere => owner,
+                (Life::Alive, _) => Owner { wants: real::min_member_of_set(owner.wants), ..owner },
+                (_, Some(seen)) if seen.owned => Owner { life: Life::Unknown, ..Owner::default() },
+                _ => Owner { life: Life::Gone, ..Owner::default() },
+            };
+        }
         let pods_elsewhere = self.mutant != Mutant::IgnorePodsElsewhere && elsewhere(&state.pods_seen[at[1]], slot);
         View { slot, owner, members, cached, pods_elsewhere }
     }
@@ -163,6 +175,7 @@ impl World {
             crashes: self.crashes,
             relists: self.relists,
             finalizers: self.finalizers,
+            set: self.set,
             last_at: 0,
             last_uid: 0,
             broken: None,
@@ -181,7 +194,7 @@ impl World {
                 state.groups[slot] = Some(Group { uid, at, marked: false, owned: true, applied: fields, spec: fields, ending, foreign });
             }
         }
-        state.owners_seen.push(state.owners.map(Owner::shown));
+        state.owners_seen.push(state.owners.map(|owner| owner.shown(self.set)));
         state.pods_seen.push(state.pods);
         state.groups_seen.push(state.groups.map(|group| group.map(|group| group.seen())));
         state

@@ -23,6 +23,7 @@ const ALONE: World = World {
     early_wait_end: true,
     finalizers: false,
     unwatched: false,
+    set: false,
     mutant: Mutant::None,
 };
 
@@ -34,6 +35,9 @@ const SCALED: Left = Left { scales: 2, ..QUIET };
 const fn first(left: Left) -> [Left; 2] {
     [left, QUIET]
 }
+
+/// A set is deleted, and its PodGroup by a person.
+const SET: Left = Left { ends: 1, deletes: 1, ..QUIET };
 
 /// The actions of a rollout: each owner is scaled once.
 const ROLLOUT: [Left; 2] = [Left { scales: 1, ..QUIET }; 2];
@@ -104,6 +108,7 @@ pub(crate) const SMALL: &[World] = &[
         ..ALONE
     },
     World { name: "an owner that only pods show", unwatched: true, left: first(SCALED), lag: 2, ..ALONE },
+    World { name: "a JobSet and its Jobs", set: true, wants: [Some(0), None], left: first(SET), lag: 1, ..ALONE },
     World { name: "refused, and later", left: first(Left { refusals: 1, ..SCALED }), ..ALONE },
     World { name: "a rollout", wants: [Some(1), Some(0)], left: ROLLOUT, lag: 1, ..ALONE },
 ];
@@ -143,6 +148,15 @@ pub(crate) const BIG: &[World] = &[
         wants: [Some(1), Some(0)],
         left: [SCALED, Left { scales: 1, timeouts: 1, ..QUIET }],
         lag: 2,
+        ..ALONE
+    },
+    World {
+        name: "a JobSet, late, a restart",
+        set: true,
+        wants: [Some(0), None],
+        crashes: 1,
+        left: first(Left { timeouts: 1, ..SET }),
+        lag: 1,
         ..ALONE
     },
     World { name: "adoption", pods: 1, left: ADOPTION, lag: 1, ..ALONE },
