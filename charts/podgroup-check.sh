@@ -102,6 +102,21 @@ pod() {
 # The label that such a pod would be created with.
 label_of() { pod "$@" | kubectl create --dry-run=server -f - -o 'jsonpath={.metadata.labels.podgroup\.dev/group}' 2>&1; }
 
+# The label that a pod of a JobSet would be created with: NAME ATTEMPT JOBS [value of podgroup.dev/gang].
+label_in_jobset() {
+  kubectl create --dry-run=server -f - -o 'jsonpath={.metadata.labels.podgroup\.dev/group}' 2>&1 <<END
+apiVersion: v1
+kind: Pod
+metadata:
+  name: probe
+  namespace: check-a
+  annotations: {podgroup.dev/gang: "${4-jobset}"}
+  labels: {jobset.sigs.k8s.io/jobset-name: "$1", jobset.sigs.k8s.io/restart-attempt: "$2", jobset.sigs.k8s.io/global-replicas: "$3"}
+  ownerReferences: [{apiVersion: batch/v1, kind: Job, name: x, uid: 99999999-1111-2222-3333-444444444444, controller: true}]
+spec: {schedulerName: podgroup-scheduler, containers: [{name: c, image: none}]}
+END
+}
+
 # The API server learns of a policy from a watch, a moment after helm is done: whoever needs stamps must wait for one, as here.
 stamps() { [ "$(label_of "$1" 99999999-1111-2222-3333-444444444444)" = podgroup-99999999-1111-2222-3333-444444444444 ]; }
 
@@ -132,6 +147,14 @@ stamping() {
   equal 'so is one with an owner that does not control it' '' "$(label_of podgroup-scheduler $uid false)"
   equal 'an owner UID that could be no label is not stamped, and the pod is not refused' '' "$(label_of podgroup-scheduler 'not a / UID')"
   equal 'a user'"'"'s pod with an owner and a name is left alone' '' "$(label_of podgroup-scheduler $uid true my-group)"
+  local longest=a23456789012345678901234567890123456789012345678901234
+  equal 'a pod of a JobSet that asks for it is stamped with the PodGroup of the whole' jobset-train-0 "$(label_in_jobset train 0 2)"
+  equal 'each restart has its own' jobset-train-12 "$(label_in_jobset train 12 2)"
+  equal 'the longest name that is a label' "jobset-$longest-0" "$(label_in_jobset $longest 0 2)"
+  equal 'a longer one is not stamped, and the pod is not refused' '' "$(label_in_jobset ${longest}5 0 2)"
+  equal 'without asking it is one of its Job' podgroup-$uid "$(label_in_jobset train 0 2 '')"
+  equal 'so is one without an attempt' podgroup-$uid "$(label_in_jobset train '' 2)"
+  equal 'so is one without the number of Jobs' podgroup-$uid "$(label_in_jobset train 0 '')"
 }
 
 # The API server has looked at the expressions of both policies.

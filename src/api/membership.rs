@@ -3,6 +3,7 @@
 //! The answer depends only on the pod, so no program waits for a patch:
 //!
 //! * An annotation that names a PodGroup of a user or another controller (Spark, Kubeflow) is followed.
+//! * An annotation may ask for one PodGroup for a whole JobSet. The labels that JobSet writes onto its pods then name the PodGroup.
 //! * An annotation with a generated name is only a copy of what is derived here. A pod that a new owner adopts belongs to the PodGroup of the new owner,
 //!   whatever its annotation still says.
 
@@ -11,8 +12,8 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use super::jobset::jobset_of_group;
-use super::names::{GENERATED_PREFIX, GROUP_NAME, GROUP_NAME_OLD};
+use super::jobset::{JobSetLabels, jobset_of_group};
+use super::names::{GANG, GANG_OF_JOBSET, GENERATED_PREFIX, GROUP_NAME, GROUP_NAME_OLD};
 use super::uid::Uid;
 
 /// The namespace and name of a PodGroup. Everything about one PodGroup is stored under this key.
@@ -86,6 +87,15 @@ pub fn named_group(annotations: Option<&BTreeMap<String, String>>) -> Option<&st
         .find(|name| !name.is_empty() && owner_of_generated(name).is_none())
 }
 
+/// Returns the labels of a pod, or of a pod template, that asks for the PodGroup of its whole JobSet. `None` if it does not, if it names a PodGroup, or if the
+/// labels of a JobSet are missing.
+#[must_use]
+pub fn asks_for_jobset(meta: &ObjectMeta) -> Option<JobSetLabels<'_>> {
+    let annotations = meta.annotations.as_ref()?;
+    let asks = annotations.get(GANG).is_some_and(|gang| gang == GANG_OF_JOBSET) && named_group(Some(annotations)).is_none();
+    JobSetLabels::of(meta).filter(|_| asks)
+}
+
 /// Returns the owner reference with `controller: true`; `None` if the object has none.
 #[must_use]
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
@@ -99,12 +109,16 @@ pub fn group_of(meta: &ObjectMeta) -> GroupKey {
     if let Some(name) = named_group(meta.annotations.as_ref()) {
         return GroupKey::new(namespace, name);
     }
+    if let Some(labels) = asks_for_jobset(meta) {
+        return labels.group(namespace);
+    }
     let owner = controller_of(meta).map(|reference| reference.uid.as_str()).or(meta.uid.as_deref()).unwrap_or_default();
     GroupKey::generated(namespace, owner)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::names::{JOBSET_ATTEMPT, JOBSET_JOBS, JOBSET_NAME};
     use super::*;
 
     const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
@@ -132,6 +146,27 @@ mod tests {
         assert_eq!(group_of(&pod(&[(GROUP_NAME, "spark")], Some(OWNER))), GroupKey::new("ns", "spark"));
         assert_eq!(group_of(&pod(&[(GROUP_NAME_OLD, "spark")], Some(OWNER))), GroupKey::new("ns", "spark"));
         assert_eq!(group_of(&pod(&[(GROUP_NAME, "podgroup-train")], Some(OWNER))), GroupKey::new("ns", "podgroup-train"));
+    }
+
+    #[test]
+    fn a_pod_of_a_jobset_belongs_to_the_podgroup_of_the_whole_if_it_asks_for_it() {
+        let of_jobset = |annotations: &[(&str, &str)], attempt: &str| {
+            let labels = [(JOBSET_NAME, "train"), (JOBSET_ATTEMPT, attempt), (JOBSET_JOBS, "2")];
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            group_of(&ObjectMeta { labels: Some(labels), ..pod(annotations, Some(OWNER)) })
+        };
+        let (own, whole) = (GroupKey::generated("ns", OWNER), GroupKey::new("ns", "jobset-train-0"));
+        assert_eq!(of_jobset(&[(GANG, GANG_OF_JOBSET)], "0"), whole);
+        assert_eq!(of_jobset(&[(GANG, GANG_OF_JOBSET)], "1"), GroupKey::new("ns", "jobset-train-1"), "after a restart");
+        assert_eq!(of_jobset(&[(GANG, GANG_OF_JOBSET), (GROUP_NAME, &generated_name(OWNER))], "0"), whole, "a copy does not count");
+        assert_eq!(of_jobset(&[(GANG, GANG_OF_JOBSET), (GROUP_NAME, "mine")], "0"), GroupKey::new("ns", "mine"), "a name comes first");
+        assert_eq!(of_jobset(&[(GROUP_NAME, "jobset-train-0")], "0"), whole, "the copy of the admission policy");
+        for annotations in [&[][..], &[(GANG, "other")][..], &[(GANG, "")][..]] {
+            assert_eq!(of_jobset(annotations, "0"), own, "{annotations:?}");
+        }
+        assert_eq!(of_jobset(&[(GANG, GANG_OF_JOBSET)], "x"), own, "a label that cannot be used");
+        assert_eq!(group_of(&pod(&[(GANG, GANG_OF_JOBSET)], Some(OWNER))), own, "a pod of no JobSet");
+        assert!(whole.is_generated() && own.is_generated() && !GroupKey::new("ns", "mine").is_generated());
     }
 
     #[test]

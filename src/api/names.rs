@@ -55,6 +55,10 @@ pub const DEFAULT_QUEUE: &str = "default";
 /// The parent of a queue that names none.
 pub const ROOT_QUEUE: &str = "root";
 
+/// The annotation of a pod template or pod that asks for one PodGroup for several owners: [`GANG_OF_JOBSET`].
+pub const GANG: &str = "podgroup.dev/gang";
+/// The value of [`GANG`] that asks for one PodGroup for all Jobs of a JobSet.
+pub const GANG_OF_JOBSET: &str = "jobset";
 /// The label of a Job or pod that a JobSet created, with the name of the JobSet.
 pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
 /// The label of a Job or pod that a JobSet created, with the number of restarts of the JobSet before.

@@ -2,7 +2,7 @@
 //!
 //! A warning becomes one Event on the object that people edit. The same warning is written only once.
 
-use crate::api::names::{GROUP_NAME, MIN_MEMBER};
+use crate::api::names::{GANG, GANG_OF_JOBSET, MIN_MEMBER};
 use crate::api::workload::{ObjectRef, OwnerSet};
 
 use super::existing::{Existing, NotOurs};
@@ -34,7 +34,7 @@ pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Op
         let OwnerSet { object: ObjectRef { kind, name, .. }, owners, .. } = set;
         let message = format!(
             "{MIN_MEMBER} is for this object alone: {kind} {name} creates {owners} such objects, each with its own PodGroup, and they do not wait \
-             for each other. For one gang create a PodGroup for the {kind} and name it in {GROUP_NAME} on every pod template"
+             for each other. For one gang write the annotation {GANG}: {GANG_OF_JOBSET} on every pod template"
         );
         found.push(warning("GangOfOnePart", message));
     }

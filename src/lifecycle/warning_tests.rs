@@ -56,7 +56,7 @@ fn a_gang_of_one_job_of_a_jobset_is_reported_with_the_way_to_one_gang() {
     let desired = DesiredGroup { part_of: Some(set), ..desired(true, Vec::new()) };
     let found = warnings(&desired, None, None, false);
     assert_eq!(found.iter().map(|warning| warning.reason).collect::<Vec<_>>(), ["GangOfOnePart"]);
-    for part in ["JobSet train creates 2 such objects", "scheduling.k8s.io/group-name"] {
+    for part in ["JobSet train creates 2 such objects", "podgroup.dev/gang: jobset"] {
         assert!(found.iter().all(|warning| warning.message.contains(part)), "{found:?}");
     }
 }

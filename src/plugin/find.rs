@@ -3,15 +3,13 @@
 //! A user knows the name of a Deployment, a Job or a pod. The PodGroup follows from it as everywhere in this project
 //! ([`crate::api::membership`]).
 
-use std::collections::BTreeMap;
-
 use futures::future::join_all;
 use futures::join;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api::membership::{GroupKey, controller_of, group_of, named_group};
+use crate::api::membership::{GroupKey, controller_of, group_of};
 use crate::api::{GroupFacts, PodGroup};
 use crate::runtime::call::CallError;
 
@@ -169,16 +167,13 @@ fn meta(object: &Value) -> ObjectMeta {
     object.get("metadata").and_then(|meta| ObjectMeta::deserialize(meta).ok()).unwrap_or_default()
 }
 
-/// Returns the PodGroup of the pods that an owner creates: the PodGroup that its template names, else its generated PodGroup.
+/// Returns the PodGroup of the pods that an owner creates: the PodGroup that its template names, else that of its JobSet, else its generated PodGroup.
 fn group_of_owner(owner: &Value) -> GroupKey {
-    let annotations =
-        owner.pointer("/spec/template/metadata/annotations").and_then(|all| BTreeMap::<String, String>::deserialize(all).ok());
+    let template = owner.pointer("/spec/template/metadata").and_then(|meta| ObjectMeta::deserialize(meta).ok()).unwrap_or_default();
     let meta = meta(owner);
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
-    match named_group(annotations.as_ref()) {
-        Some(name) => GroupKey::new(namespace, name),
-        None => GroupKey::generated(namespace, meta.uid.as_deref().unwrap_or_default()),
-    }
+    let (namespace, uid) = (meta.namespace, meta.uid);
+    // A template has no owner and no UID. With those of its pods' owner it is as good as one of the pods.
+    group_of(&ObjectMeta { namespace, uid, owner_references: None, ..template })
 }
 
 fn why_absent(kind: Kind, object: &Value, keys: &[GroupKey]) -> Vec<String> {
@@ -263,6 +258,11 @@ mod tests {
         assert_eq!(group_of_owner(&owner(json!({}))), GroupKey::generated("ns", uid));
         assert_eq!(group_of_owner(&owner(json!({"scheduling.k8s.io/group-name": "spark"}))), GroupKey::new("ns", "spark"));
         assert_eq!(group_of_owner(&owner(json!(7))), GroupKey::generated("ns", uid));
+        let mut job = owner(json!({"podgroup.dev/gang": "jobset"}));
+        assert_eq!(group_of_owner(&job), GroupKey::generated("ns", uid), "no labels of a JobSet");
+        job["spec"]["template"]["metadata"]["labels"] = json!({"jobset.sigs.k8s.io/jobset-name": "train",
+            "jobset.sigs.k8s.io/restart-attempt": "0", "jobset.sigs.k8s.io/global-replicas": "2"});
+        assert_eq!(group_of_owner(&job), GroupKey::new("ns", "jobset-train-0"));
     }
 
     #[test]

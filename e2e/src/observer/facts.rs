@@ -203,7 +203,7 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
     let owner = controller.or_else(|| meta.uid.clone()).unwrap_or_default();
     let asked =
         names.group_annotations.iter().find_map(|name| annotation(name)).filter(|group| !is_generated(&names.generated_prefix, group));
-    let (group, group_owner) = match asked {
+    let (group, group_owner) = match asked.or_else(|| of_jobset(meta)) {
         Some(group) => (group, None),
         None => (format!("{}{owner}", names.generated_prefix), Some(owner)),
     };
@@ -221,6 +221,14 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
         queue: annotation(&names.queue_annotation),
         requests: effective(spec, status),
     }
+}
+
+/// Returns the PodGroup of the whole JobSet, if the pod asks for it.
+fn of_jobset(meta: &ObjectMeta) -> Option<String> {
+    let asks = meta.annotations.as_ref()?.get("podgroup.dev/gang")? == "jobset";
+    let label = |name: &str| meta.labels.as_ref()?.get(&format!("jobset.sigs.k8s.io/{name}"));
+    let named = format!("jobset-{}-{}", label("jobset-name")?, label("restart-attempt")?);
+    asks.then_some(named)
 }
 
 /// Returns whether the annotation, or else the label, says that the object is not preemptable.
@@ -307,6 +315,15 @@ mod tests {
         assert_eq!(group(json!({"scheduling.k8s.io/group-name": "podgroup-mine"})), "podgroup-mine");
         assert_eq!(read_pod(&json!({})).group_owner.as_deref(), Some(OWNER));
         assert_eq!(read_pod(&json!({"scheduling.k8s.io/group-name": "spark"})).group_owner, None);
+    }
+
+    #[test]
+    fn a_pod_may_ask_for_the_group_of_its_jobset() {
+        let labels = json!({"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/restart-attempt": "2"});
+        let meta = |gang: &str| serde_json::from_value(json!({"annotations": {"podgroup.dev/gang": gang}, "labels": labels})).unwrap();
+        assert_eq!(of_jobset(&meta("jobset")).as_deref(), Some("jobset-train-2"));
+        assert_eq!(of_jobset(&meta("other")), None);
+        assert_eq!(of_jobset(&ObjectMeta::default()), None);
     }
 
     #[test]

@@ -30,15 +30,23 @@ pub fn without_owner(state: &ClusterState, key: &Key) -> Option<String> {
     }
 }
 
-/// Check 2 for one PodGroup: names another PodGroup with the same owner, if the controller created one of the two.
+/// Check 2 for one PodGroup: names another PodGroup with the same owner, if the controller created one of the two. An attempt of a JobSet may begin before the pods
+/// of the last one are gone, so its attempts are allowed.
 pub fn twin(state: &ClusterState, key: &Key) -> Option<String> {
     let here = |group: &&GroupFact| !group.terminating;
     let group = state.group(key).filter(here)?;
     let (owner, _) = group.owner.as_ref()?;
-    let others = state.owned.get(owner).into_iter().flatten().filter(|other| *other != key);
+    let others = state.owned.get(owner).into_iter().flatten();
+    let others = others.filter(|other| *other != key && attempt_of(key).is_none_or(|jobset| attempt_of(other) != Some(jobset)));
     let twin =
         others.filter_map(|other| Some((other, state.group(other).filter(here)?))).find(|(_, other)| other.managed || group.managed)?;
     Some(format!("{} has the same owner {owner}", twin.0.1))
+}
+
+/// Returns the JobSet of which this is the PodGroup of one attempt; none for any other PodGroup.
+fn attempt_of(key: &Key) -> Option<&str> {
+    let (jobset, attempt) = key.1.strip_prefix("jobset-")?.rsplit_once('-')?;
+    attempt.bytes().all(|byte| byte.is_ascii_digit()).then_some(jobset)
 }
 
 /// Check 5: returns every queue with a `status.allocated` that differs from the requests of its pods and of the pods in its descendants, with the reason.

@@ -5,7 +5,7 @@ use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
 use crate::api::jobset::JobSetLabels;
-use crate::api::membership::controller_of;
+use crate::api::membership::{asks_for_jobset, controller_of};
 use crate::api::podgroup::Selector;
 use crate::api::wire::resource;
 
@@ -131,7 +131,7 @@ impl PodOwner for Job {
             object: ObjectRef::referred(jobset, meta),
             owners: labels.jobs,
             group: labels.group(meta.namespace.as_deref().unwrap_or_default()),
-            joins: false,
+            joins: asks_for_jobset(&self.spec.template.metadata).is_some(),
             index: labels.index,
             pods: if self.is_finished() { 0 } else { self.wanted() },
             born: meta.creation_timestamp.as_ref().map(|time| time.0),

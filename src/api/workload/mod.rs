@@ -28,7 +28,7 @@ use crate::resources::Resources;
 
 use super::fault::Fault;
 use super::membership::{GroupKey, controller_of, named_group};
-use super::names::{COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
+use super::names::{COPIED_PREFIX, GANG, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use super::pod::PodSpec;
 use super::pod_facts::request_of_template;
 use super::podgroup::Selector;
@@ -204,7 +204,14 @@ impl OwnerFacts {
         let template = object.template();
         let (wants_pods, gang) = object.wants();
         let set = object.set();
+        let joins = set.as_ref().is_some_and(|set| set.joins);
+        let named = named_group(template.metadata.annotations.as_ref()).is_some();
         let mut faults = Vec::new();
+        if let Some(gang) =
+            template.metadata.annotations.as_ref().and_then(|annotations| annotations.get(GANG)).filter(|_| !joins && !named)
+        {
+            faults.push(Fault::new(GANG, gang, "it is ignored: only \"jobset\" has a meaning, on the pod template of a JobSet"));
+        }
         Self {
             object: ObjectRef::of(&K::kind(&()), &K::api_version(&()), meta),
             deleting: meta.deletion_timestamp.is_some(),
@@ -216,7 +223,7 @@ impl OwnerFacts {
             scheduler: Arc::from(template.scheduler()),
             annotations: group_annotations(meta),
             template_annotations: group_annotations(&template.metadata),
-            named_group: named_group(template.metadata.annotations.as_ref()).is_some() || set.as_ref().is_some_and(|set| set.joins),
+            named_group: named || joins,
             set,
             priority_class: priority_class(&template.spec),
             request: request_of_template(&template.spec, &mut faults),

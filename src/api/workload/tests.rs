@@ -170,6 +170,22 @@ fn a_job_of_a_set_counts_its_pods_while_it_is_suspended_and_none_when_it_is_fini
 }
 
 #[test]
+fn a_job_joins_the_podgroup_of_its_jobset_only_if_its_template_asks_for_it() {
+    let of = |annotations: Value| {
+        let mut job = job_of_a_set();
+        job["spec"]["template"]["metadata"]["annotations"] = annotations;
+        let facts = facts::<Job>(&job);
+        (facts.set.unwrap().joins, facts.named_group, facts.faults.len())
+    };
+    assert_eq!(of(json!({ "podgroup.dev/gang": "jobset" })), (true, true, 0));
+    assert_eq!(of(json!({})), (false, false, 0));
+    assert_eq!(of(json!({ "podgroup.dev/gang": "all" })), (false, false, 1), "an unknown value is a fault");
+    assert_eq!(of(json!({ "podgroup.dev/gang": "jobset", "scheduling.k8s.io/group-name": "mine" })), (false, true, 0));
+    let alone = json!({ "metadata": {}, "spec": { "template": { "metadata": { "annotations": { "podgroup.dev/gang": "jobset" } } } } });
+    assert_eq!(facts::<Job>(&alone).faults.len(), 1, "a Job of no JobSet");
+}
+
+#[test]
 fn only_unwatched_owners_are_known_through_their_pods() {
     let of = |metadata: Value| {
         PodSource::of(&serde_json::from_value::<Pod>(json!({ "metadata": metadata, "spec": { "schedulerName": "s" } })).unwrap())

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
-use kube::api::DeleteParams;
+use anyhow::{Context, Result, ensure};
+use kube::api::{DeleteParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{
-    Page, apply, as_read, change, delete, end_pod, group_names, is_their_example, kind_of, pods, variant, wait_condition, wait_no_pods,
+    Page, apply, as_read, change, delete, end_pod, group_names, is_their_example, kind_of, pods, variant, wait_condition, wait_minimum,
     wait_nothing, wait_owners, wait_running, wait_whole,
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
 use crate::cluster::Cluster;
-use crate::objects::{condition, make_node, podgroups};
+use crate::objects::{make_node, podgroups};
 use crate::operator::{Names, Operator, Told, Webhooks};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::MIN_MEMBER;
@@ -25,15 +25,18 @@ const NAMES: Names = Names { operator: "jobset", namespace: "jobset-system", acc
 const WEBHOOKS: Webhooks = Webhooks { secret: "jobset-webhook-server-cert", told: Told::Configuration("config.jobset.x-k8s.io/v1alpha1") };
 
 const SET: &str = "paralleljobs";
+/// The PodGroups of its first attempt and of the one after a restart.
+const FIRST: &str = "jobset-paralleljobs-0";
+const SECOND: &str = "jobset-paralleljobs-1";
 const PODS: &str = "jobset.sigs.k8s.io/jobset-name=paralleljobs";
 
 /// The metadata of the pod templates of the two roles.
 const WORKERS: &str = "/spec/replicatedJobs/0/template/spec/template/metadata";
 const DRIVER: &str = "/spec/replicatedJobs/1/template/spec/template/metadata";
 
-/// E2. First without a PodGroup of the user: our controller makes one for each Job, and with room for four of five one role runs without the other. Then with one
-/// PodGroup for the whole: the JobSet waits with room for four and runs with room for all. It is suspended and resumed, restarts as a whole after a failed worker,
-/// and ends.
+/// E2. First without the opt-in: our controller makes a PodGroup for each Job, and with room for four of five one role runs without the other. Then with it: the JobSet
+/// waits with room for four and runs with room for all. It is suspended and resumed, ends, restarts as a whole after a failed worker, and leaves nothing. Last with a
+/// PodGroup of the user.
 pub(super) async fn job_set(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "64Gi")]).await?;
@@ -56,43 +59,55 @@ pub(super) async fn job_set(w: &mut World) -> Result<()> {
 
     page.apply(w.cluster()).await?;
     wait_whole(&client, PODS, 5).await?;
-    group_says(&client, SET, "4 of 5 members find a place").await?;
-    let made = group_names(&client).await?;
-    ensure!(made == [SET], "the PodGroups are {made:?}");
+    group_says(&client, FIRST, "4 of 5 members find a place").await?;
+    wait_groups(&client, &[FIRST]).await?;
+    let owners = wait_owners(&client, "JobSet", 1).await?;
+    ensure!(owners == [SET], "the owner of the PodGroup is {owners:?}");
+    wait_minimum(&client, FIRST, 5).await?;
     make_node(&client, "n2", &[("cpu", "8"), ("memory", "64Gi")]).await?;
     wait_running(&client, PODS, 5).await?;
     queue_uses(&client, "default", "cpu", "5").await?;
 
     change(&sets, SET, json!({"spec": {"suspend": true}})).await?;
-    wait_no_pods(&client, PODS).await?;
+    wait_nothing(&client, PODS).await?;
     queue_uses(&client, "default", "cpu", "0").await?;
-    wait_until(secs(40), "the PodGroup of the user stays, and says that it is not scheduled", || async {
-        let said = condition(&podgroups(&client).get(SET).await?, "Scheduled");
-        Ok(Seen::when(said.as_ref().is_some_and(|(status, _, _)| status == "False"), || format!("{said:?}")))
-    })
-    .await?;
     change(&sets, SET, json!({"spec": {"suspend": false}})).await?;
     wait_running(&client, PODS, 5).await?;
+    wait_groups(&client, &[FIRST]).await?;
+    wait_minimum(&client, FIRST, 5).await?;
 
     end_all(&client).await?;
     wait_condition(&sets, SET, "Completed").await?;
+    wait_groups(&client, &[]).await?;
     queue_uses(&client, "default", "cpu", "0").await?;
     delete(&sets, SET).await?;
+    wait_nothing(&client, PODS).await?;
 
-    // The PodGroup serves a further run. One that may restart is the example with a failure policy.
+    // One that may restart is the example with a failure policy. The driver has succeeded by then, and does not count for the next attempt.
     let restarting = variant(w.cluster(), &file, "JobSet", &[("/spec", with_restarts(w.cluster(), &file).await?)]).await?;
     apply(w.cluster(), &restarting).await?;
     wait_running(&client, PODS, 5).await?;
-    let lost =
-        pods(&client, "batch.kubernetes.io/job-name=paralleljobs-workers-0").await?.first().map(ResourceExt::name_any).unwrap_or_default();
     let before = uids(&client).await?;
-    end_pod(&client, &lost, "Failed").await?;
+    end_one(&client, "driver", "Succeeded").await?;
+    end_one(&client, "workers", "Failed").await?;
     wait_until(secs(30), "all pods of the JobSet are replaced", || async {
         let now = uids(&client).await?;
         Ok(Seen::when(now.len() == 5 && now.iter().all(|uid| !before.contains(uid)), || format!("{now:?}, before {before:?}")))
     })
     .await?;
     wait_running(&client, PODS, 5).await?;
+    wait_groups(&client, &[SECOND]).await?;
+    wait_minimum(&client, SECOND, 5).await?;
+    delete(&sets, SET).await?;
+    wait_nothing(&client, PODS).await?;
+
+    let named = || json!({"annotations": {"scheduling.k8s.io/group-name": SET}});
+    let group =
+        json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": SET}, "spec": {"minMember": 5}});
+    podgroups(&client).create(&PostParams::default(), &serde_json::from_value(group)?).await?;
+    apply(w.cluster(), &variant(w.cluster(), &file, "JobSet", &[(WORKERS, named()), (DRIVER, named())]).await?).await?;
+    wait_running(&client, PODS, 5).await?;
+    wait_groups(&client, &[SET]).await?;
     delete(&sets, SET).await?;
     podgroups(&client).delete(SET, &DeleteParams::default()).await?;
     wait_nothing(&client, PODS).await?;
@@ -129,6 +144,22 @@ async fn with_restarts(cluster: &Cluster, file: &str) -> Result<Value> {
         spec.insert("failurePolicy".to_owned(), json!({"maxRestarts": 1}));
     }
     Ok(spec)
+}
+
+/// Waits until exactly these PodGroups exist.
+async fn wait_groups(client: &Client, expected: &[&str]) -> Result<()> {
+    wait_until(secs(20), &format!("the PodGroups are {expected:?}"), || async {
+        let names = group_names(client).await?;
+        Ok(Seen::when(names == expected, || format!("{names:?}")))
+    })
+    .await
+}
+
+/// Ends one pod of a role.
+async fn end_one(client: &Client, role: &str, phase: &str) -> Result<()> {
+    let found = pods(client, &format!("batch.kubernetes.io/job-name={SET}-{role}-0")).await?;
+    let pod = found.first().map(ResourceExt::name_any).with_context(|| format!("no pod of {role}"))?;
+    end_pod(client, &pod, phase).await
 }
 
 /// Ends all pods of the JobSet well.

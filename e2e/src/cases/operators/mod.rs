@@ -38,7 +38,7 @@ pub(super) fn rows() -> Vec<Case> {
         .only_in_soak(),
         case!(
             "E2",
-            "JobSet: with one PodGroup it waits whole, runs whole, is suspended, restarts and ends; without it our controller makes one for each Job",
+            "JobSet: with one PodGroup it waits whole, runs whole, is suspended, ends, restarts and leaves nothing; without it our controller makes one for each Job",
             ours(),
             jobset::job_set
         )

@@ -107,7 +107,7 @@ fn without_site(value: &mut Value) {
                 map.remove(key);
             }
             if let Some(Value::Object(annotations)) = map.get_mut("annotations") {
-                annotations.retain(|key, _| key != "scheduling.k8s.io/group-name" && key != MIN_MEMBER);
+                annotations.retain(|key, _| key != "podgroup.dev/gang" && key != "scheduling.k8s.io/group-name" && key != MIN_MEMBER);
             }
             map.values_mut().for_each(without_site);
             map.retain(|_, value| !matches!(value, Value::Null) && value.as_object().is_none_or(|map| !map.is_empty()));

@@ -38,6 +38,16 @@ fn a_group_of_the_controller_is_deleted_with_its_owner_and_has_no_twin() {
 }
 
 #[test]
+fn attempts_of_one_jobset_are_no_twins() {
+    let served = || Some(GroupFact { managed: true, ..group("q", 1) });
+    let mut trace = Trace::begin();
+    trace.put_group("g", None).put_group("jobset-train-0", served()).put_group("jobset-train-1", served());
+    assert!(trace.found().is_empty());
+    trace.put_group("jobset-other-1", served());
+    assert!(trace.found().contains(&2), "it is no attempt of the same JobSet");
+}
+
+#[test]
 fn two_groups_of_one_owner_that_the_controller_did_not_create_are_allowed() {
     let mut trace = Trace::begin();
     trace.put_group("h", Some(group("q", 1))).owner(false).wait(60);
