@@ -15,6 +15,7 @@ mod documents;
 mod endings;
 mod endpoint;
 mod faults;
+mod first_lists;
 mod flaps;
 mod flooded;
 mod foreign_crds;

@@ -1,8 +1,8 @@
 //! Which cases end, freeze or cut off the processes? Rows K, W, S and R of the scenario table.
 
 use super::{
-    crowded, handover, killed_at_requests, nominated, old_views, outages, outages_lease, outages_server, releases, restored, standby,
-    standby_behind, starts,
+    crowded, first_lists, handover, killed_at_requests, nominated, old_views, outages, outages_lease, outages_server, releases, restored,
+    standby, standby_behind, starts,
 };
 use crate::case::{CASE_TIME, Case, UnderFaults};
 use crate::faults::Faults;
@@ -39,6 +39,7 @@ pub(super) fn rows() -> Vec<Case> {
         case!("S1", "the leader ends while the standby's watch of pods says nothing", usual(), standby_behind::in_pods),
         case!("S2", "the leader ends while the standby's watch of nodes says nothing", usual(), standby_behind::in_nodes),
         case!("S3", "the leader ends while the standby's watch of queues says nothing", usual(), standby_behind::in_queues),
+        case!("S4", "the first lists of a fresh leader are old: nodes, pods, queues", aimed(), first_lists::are_old),
         case!("R1", "etcd is restored from a backup while both programs run", Setup { programs: false, ..usual() }, restored::by_default),
         case!("R1-kept", "the same with a lease that outlives the outage", Setup { programs: false, ..usual() }, restored::with_election),
         case!("R2", "the same without leader election", Setup { programs: false, ..usual() }, restored::without_election)

@@ -16,11 +16,15 @@ use super::fault::{Fault, Refusal, StreamFault};
 use super::fuse::Fuse;
 use super::ledger::Ledger;
 use super::mix::{LONGEST_OBEYED, Mix};
+use super::old_lists::OldLists;
 use super::request::{ApiRequest, Verb};
 use crate::wait::secs;
 
 /// The longest time for which an old view is stored. No API server lags for longer.
 const VIEW_LIFETIME: Duration = secs(15);
+
+/// Longer than any case.
+const UNTIL_THE_END: Duration = secs(3600);
 
 /// A fault that a case orders for certain requests. Rules come before any mix.
 #[derive(Clone, Debug)]
@@ -77,6 +81,7 @@ struct Draws {
     retry_after_until: Option<Instant>,
     views: BTreeMap<String, (Instant, Parts, Bytes)>,
     fuse: Fuse,
+    old_lists: OldLists,
 }
 
 /// The state that all connections of a proxy share.
@@ -131,12 +136,23 @@ impl Control {
         act(&mut self.draws().fuse)
     }
 
-    /// Describes the rules that no request met. A mix is judged over all proxies of a case: see [`Self::mixed`].
+    /// Asks or changes the old lists.
+    pub(super) fn old_lists<T>(&self, act: impl FnOnce(&mut OldLists) -> T) -> T {
+        act(&mut self.draws().old_lists)
+    }
+
+    /// Ends what [`OldLists`] does: watches deliver what they held back.
+    pub(super) fn end_old_lists(&self) {
+        self.old_lists(|old| old.repeat(false));
+        self.active_mix.send_modify(|active_mix| active_mix.generation += 1);
+    }
+
+    /// Describes the rules that no request met, and the old lists that none was answered with. A mix is judged over all proxies of a case: see [`Self::mixed`].
     pub(super) fn never_injected(&self) -> Vec<String> {
         let (counts, draws) = (self.ledger.counts(), self.draws());
         // A fault of an open watch is injected some time after the request.
         let missing = draws.rules.iter().filter(|(rule, applied)| !applied || !counts.contains_key(rule.fault.kind()));
-        missing.map(|(rule, _)| format!("{rule:?}")).collect()
+        missing.map(|(rule, _)| format!("{rule:?}")).chain(draws.old_lists.never_shown()).collect()
     }
 
     /// Says whether a mix was started here.
@@ -166,7 +182,8 @@ impl Control {
         let mix = self.active_mix.borrow().mix;
         let mut draws = self.draws();
         let cut = draws.fuse.cuts(api_request).then_some(Fault::CutBefore);
-        let fault = match cut.or_else(|| draws.rule(api_request)) {
+        let silent = draws.old_lists.silences(api_request).then_some(Fault::Stream(Duration::ZERO, StreamFault::Silent(UNTIL_THE_END)));
+        let fault = match cut.or(silent).or_else(|| draws.rule(api_request)) {
             Some(fault) => Some(fault),
             None => draws.mix(mix?, api_request),
         };
