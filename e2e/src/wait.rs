@@ -1,7 +1,8 @@
 //! Waits for a condition with a deadline. A case never sleeps for a fixed time instead.
 //!
 //! The deadlines are those of the scenario table. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while faults are
-//! injected. So a case has the same text with and without faults. The time for which a client obeys a `Retry-After` does not count, and only that time.
+//! injected. So a case has the same text with and without faults. The time for which a program can do nothing does not count, and only that time: it obeys a
+//! `Retry-After`, or it lost its lease and does not lead again yet.
 //!
 //! A deadline is for the program, and no program can act while the machine stalls. So a deadline moves by the measured stalled time (`stall`), and by
 //! nothing else. A wait that was late for that reason is printed with the stalled time.
@@ -54,8 +55,8 @@ impl std::error::Error for DeadlinePassed {}
 pub struct Patience {
     /// Milliseconds, because of injected faults.
     extra: Arc<AtomicU64>,
-    /// When a client obeys a long `Retry-After`: from the first moment to the second one.
-    obeyed: Arc<Mutex<Vec<(Instant, Instant)>>>,
+    /// When a program can do nothing: from the first moment to the second one.
+    idle: Arc<Mutex<Vec<(Instant, Instant)>>>,
     /// Stalled milliseconds besides the measured ones, for tests.
     stalled: Arc<AtomicU64>,
 }
@@ -73,12 +74,16 @@ impl Patience {
     /// Records that a client does nothing for so long from now on, because it obeys a `Retry-After`. No wait counts this time, and every wait counts the time after it.
     pub fn obeys(&self, length: Duration) {
         let now = Instant::now();
-        self.obeyed.lock().unwrap_or_else(PoisonError::into_inner).push((now, now + length));
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((now, now + length));
     }
 
-    /// Adds to the extra time of waits.
-    pub fn add(&self, extra: Duration) {
-        self.extra.fetch_add(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    /// Records that a program could do nothing from one moment to the other. No wait counts this time.
+    pub fn was_idle(&self, from: Instant, to: Instant) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        match idle.iter_mut().find(|(_, end)| *end == from) {
+            Some((_, end)) => *end = to,
+            None => idle.push((from, to)),
+        }
     }
 
     /// Runs a future with this patience. It is for this task only: a task that the case spawns has none.
@@ -90,9 +95,9 @@ impl Patience {
         millis(PATIENCE.try_with(|patience| patience.extra.load(Ordering::Relaxed)).unwrap_or(0))
     }
 
-    /// Returns for how long between these moments a client obeyed a `Retry-After`. Time for which two obeyed one counts once.
-    fn obeyed(start: Instant, end: Instant) -> Duration {
-        let all = PATIENCE.try_with(|patience| patience.obeyed.lock().unwrap_or_else(PoisonError::into_inner).clone());
+    /// Returns for how long between these moments a program could do nothing. Time for which two could do nothing counts once.
+    pub(crate) fn idle(start: Instant, end: Instant) -> Duration {
+        let all = PATIENCE.try_with(|patience| patience.idle.lock().unwrap_or_else(PoisonError::into_inner).clone());
         let mut all = all.unwrap_or_default();
         all.sort_unstable();
         let (mut sum, mut counted) = (Duration::ZERO, start);
@@ -127,15 +132,15 @@ impl Deadline {
         (elapsed, Patience::stalled().saturating_sub(self.stalled_before).min(elapsed))
     }
 
-    /// Returns for how long since the start a client obeyed a `Retry-After`.
-    fn obeyed(&self) -> Duration {
-        Patience::obeyed(self.start, Instant::now())
+    /// Returns for how long since the start a program could do nothing.
+    fn idle(&self) -> Duration {
+        Patience::idle(self.start, Instant::now())
     }
 
     /// Prints by how much a wait with this limit was late, if it was.
     fn report(&self, limit: Duration, what: &str) {
         let (elapsed, stalled) = self.elapsed();
-        let limit = limit + self.obeyed();
+        let limit = limit + self.idle();
         record(elapsed, stalled, limit, what);
         let late = elapsed.saturating_sub(limit);
         // A single check takes some time, too.
@@ -176,12 +181,12 @@ where
             Ok(Seen::NotYet(text)) => text,
             Err(error) => say::brief(&error),
         };
-        let (obeyed, deadline) = (running.obeyed(), deadline + Patience::now());
+        let (idle, deadline) = (running.idle(), deadline + Patience::now());
         let (elapsed, stalled) = running.elapsed();
         // A condition without a deadline is checked once.
-        if deadline.is_zero() || elapsed >= deadline + obeyed + stalled {
+        if deadline.is_zero() || elapsed >= deadline + idle + stalled {
             let text = format!(
-                "not within {deadline:?} (of {elapsed:.1?} the machine stalled for {stalled:.1?}, and a Retry-After was obeyed for {obeyed:.1?}): {what}; \
+                "not within {deadline:?} (of {elapsed:.1?} the machine stalled for {stalled:.1?}, and a program could do nothing for {idle:.1?}): {what}; \
                  last seen: {last}"
             );
             return Err(DeadlinePassed(text).into());

@@ -1,8 +1,8 @@
 //! Starts a program again that lost its lease, in a task beside the case. Only for cases under the mix of faults.
 //!
 //! On a busy machine the mix can stop a leader from renewing its lease until the renew deadline. The leader then ends, as it must, and its kubelet
-//! starts it again; see `again`. Until it leads again, one lease duration later, no program acts. So the waits of the case are longer until the mix
-//! has ended, and the observer waits, too, until the program leads again.
+//! starts it again; see `again`. Until it leads again, one lease duration later, no program acts. So the waits of the case do not count that time, and the
+//! observer waits, too, until the program leads again.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Kubelet {
     pub fn start<'a>(programs: impl Iterator<Item = &'a mut Program>, absences: Option<Absences>, patience: Patience) -> Self {
         let kept: Vec<_> = programs.map(|program| (program.name, program.process.clone())).collect();
         kept.iter().for_each(|(_, process)| process.lock().kept = true);
-        let mut round = Round { kept: kept.iter().map(|(_, process)| process.clone()).collect(), seen: 0, excused_until: None };
+        let mut round = Round::new(kept.iter().map(|(_, process)| process.clone()).collect(), Instant::now());
         let mut beats = JoinSet::new();
         let told = absences.clone();
         beats.spawn(async move {
@@ -70,24 +70,38 @@ impl Kubelet {
 /// The state from one check to the next.
 struct Round {
     kept: Vec<Shared>,
-    /// The number of lost leases that the waits already know.
-    seen: u32,
+    /// When the last check was.
+    last: Instant,
+    /// The number of lost leases so far.
+    losses: u32,
+    /// How long waits do not count the time: a program that never leads again is not waited for for ever.
+    waited_until: Instant,
     excused_until: Option<Instant>,
 }
 
 impl Round {
+    fn new(kept: Vec<Shared>, now: Instant) -> Self {
+        Self { kept, last: now, losses: 0, waited_until: now, excused_until: None }
+    }
+
     fn beat(&mut self, now: Instant, absences: Option<&Absences>, patience: &Patience) {
-        let (mut losses, mut away) = (0_u32, false);
+        let (mut losses, mut missed) = (0_u32, false);
         for process in &self.kept {
             let mut process = process.lock();
             // A failed start or check is tried again. If a program never comes back, `all_back` reports it.
             drop(process.step(now));
             losses = losses.saturating_add(if process.of_two { 0 } else { process.losses() });
-            away |= process.away();
+            missed |= process.is_missed();
         }
-        patience.add(AWAY.saturating_mul(losses.saturating_sub(self.seen)));
-        self.seen = losses;
-        if away {
+        if losses > self.losses {
+            self.waited_until = now + AWAY;
+        }
+        self.losses = losses;
+        if missed && now <= self.waited_until {
+            patience.was_idle(self.last, now);
+        }
+        self.last = now;
+        if missed {
             absences.iter().for_each(|absences| absences.begin(AWAY.saturating_mul(AT_MOST).saturating_add(PATIENCE)));
             self.excused_until = Some(now + PATIENCE);
         } else if self.excused_until.is_some_and(|until| until <= now) {

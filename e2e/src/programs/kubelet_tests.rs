@@ -53,8 +53,9 @@ fn waits(program: &Program) -> bool {
 }
 
 #[tokio::test]
-async fn a_program_that_lost_its_lease_is_started_again_and_the_waits_are_longer() {
+async fn a_program_that_lost_its_lease_is_started_again_and_the_waits_do_not_count_its_absence() {
     let scratch = Scratch::new("unit").unwrap();
+    let start = Instant::now();
     let mut program = program(&scratch, &loses(2));
     let patience = Patience::default();
     let kubelet = Kubelet::start([&mut program].into_iter(), None, patience.clone());
@@ -66,8 +67,29 @@ async fn a_program_that_lost_its_lease_is_started_again_and_the_waits_are_longer
     kubelet.all_back().await.unwrap();
     assert!(program.runs());
     assert_eq!(program.started_again(), 2);
-    let longer = patience.over(async { Patience::now() }).await;
-    assert_eq!(longer, AWAY * 2);
+    let idle = async || {
+        let (patience, now) = (patience.clone(), Instant::now());
+        patience.over(async { (Patience::idle(start, now), Patience::now()) }).await
+    };
+    let (absent, extra) = idle().await;
+    assert!((BACK_OFF * 2..start.elapsed()).contains(&absent), "{absent:?} of {:?}", start.elapsed());
+    sleep(millis(500)).await;
+    assert_eq!((idle().await, extra), ((absent, Duration::ZERO), Duration::ZERO), "it is back");
+}
+
+#[tokio::test]
+async fn a_program_that_never_leads_again_is_not_waited_for_for_ever() {
+    let scratch = Scratch::new("unit").unwrap();
+    let mut program = program(&scratch, &loses(1).replace(": leading", ": waiting"));
+    process(&program).kept = true;
+    until("it lost its lease", || program.unexpected_end().is_none() && waits(&program)).await;
+    let (patience, start) = (Patience::default(), Instant::now());
+    let mut round = Round::new(vec![program.process.clone()], start);
+    (1..=300).for_each(|second| round.beat(start + secs(second), None, &patience));
+    let idle = patience.over(async { Patience::idle(start, start + secs(300)) }).await;
+    // The first check notices it.
+    assert_eq!(idle, AWAY + secs(1));
+    assert!(process(&program).is_missed());
 }
 
 #[tokio::test]
