@@ -300,14 +300,16 @@ impl World {
         sides.filter_map(|side| side.faults.as_ref())
     }
 
-    /// Describes the faults that were ordered and never injected. The mixes of all programs are judged as one: the program that a case does not
-    /// test has few requests and the low rate, so that a short case may rightly inject nothing there.
+    /// Describes the faults that were ordered and never injected, also the kinds that a mix has dealt. The mixes of all programs are judged as one: the program
+    /// that a case does not test has few requests and the low rate, so that a short case may rightly inject nothing there.
     pub fn never_injected(&self) -> Vec<String> {
         let mut never: Vec<String> = self.fault_proxies().flat_map(HttpProxy::never_injected).collect();
         let mut mixed = self.fault_proxies().filter(|proxy| proxy.mixed()).peekable();
         if mixed.peek().is_some() && mixed.all(|proxy| proxy.counts().is_empty()) {
             never.push("the mix".to_owned());
         }
+        let (due, counts): (BTreeSet<_>, _) = (self.fault_proxies().flat_map(HttpProxy::due).collect(), self.faults());
+        never.extend(due.into_iter().filter(|kind| !counts.contains_key(kind)).map(|kind| format!("{kind}, which the mix dealt")));
         never
     }
 

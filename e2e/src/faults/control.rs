@@ -1,6 +1,6 @@
 //! The shared state of one proxy: decides the fault of the next request, and waits for the end of all faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use super::fuse::Fuse;
 use super::ledger::Ledger;
 use super::mix::{LONGEST_OBEYED, Mix};
 use super::old_lists::OldLists;
+use super::pack::Pack;
 use super::request::{ApiRequest, Verb};
 use crate::wait::secs;
 
@@ -70,7 +71,8 @@ impl std::fmt::Debug for Told {
 struct Draws {
     /// Each rule, and whether it has applied to a request.
     rules: Vec<(Rule, bool)>,
-    mixed: bool,
+    /// The cards of a mix that was started: for requests, and for open watches.
+    packs: Option<(Pack, Pack)>,
     told: Option<Told>,
     /// The number of requests by verb and resource, and of stream faults by resource.
     numbers: BTreeMap<String, u64>,
@@ -125,7 +127,7 @@ impl Control {
 
     pub(super) fn begin(&self, mix: Mix, told: Told) {
         let mut draws = self.draws();
-        draws.mixed = true;
+        draws.packs.get_or_insert_with(|| (Pack::new(mix.seed), Pack::new(mix.seed.rotate_left(32))));
         draws.told = Some(told);
         drop(draws);
         self.active_mix.send_modify(|active_mix| active_mix.mix = Some(mix));
@@ -157,7 +159,12 @@ impl Control {
 
     /// Says whether a mix was started here.
     pub(super) fn mixed(&self) -> bool {
-        self.draws().mixed
+        self.draws().packs.is_some()
+    }
+
+    /// Returns the kinds that the mix has dealt so often that they must have been injected.
+    pub(super) fn due(&self) -> BTreeSet<&'static str> {
+        self.draws().packs.iter().flat_map(|(requests, streams)| requests.due().chain(streams.due())).collect()
     }
 
     /// Ends the mix and waits until none of its faults is left: delayed requests have arrived, and every `Retry-After` has ended.
@@ -202,8 +209,11 @@ impl Control {
     /// Returns the next fault of an open watch, and the time until then.
     pub(super) fn next_of_stream(&self, api_request: &ApiRequest) -> Option<(Duration, StreamFault)> {
         let mix = self.active_mix.borrow().mix?;
-        let number = self.draws().number(&format!("stream {}", api_request.resource));
-        mix.stream(api_request, number)
+        let mut draws = self.draws();
+        let number = draws.number(&format!("stream {}", api_request.resource));
+        let (after, faults) = mix.stream(api_request, number);
+        let (_, streams) = draws.packs.as_mut()?;
+        Some((after, streams.deal(&faults, StreamFault::kind)?))
     }
 
     /// Stores a state; the next list of these objects is answered with it.
@@ -268,7 +278,8 @@ impl Draws {
         let verb = if lease { "any" } else { api_request.verb.name() };
         let call = format!("{verb} {} {}/{}", api_request.collection, api_request.namespace, api_request.name);
         let before = self.in_a_row.get(&call).copied().unwrap_or(0);
-        let fault = mix.request(api_request, number, before, !self.huge_used);
+        let faults = mix.request(api_request, number, before, !self.huge_used);
+        let fault = self.packs.as_mut().and_then(|(requests, _)| requests.deal(&faults, Fault::kind));
         self.huge_used |= fault.is_some_and(|fault| fault.kind() == "429-huge");
         match fault {
             None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) if lease && api_request.verb != Verb::Update => {}
@@ -353,6 +364,37 @@ mod tests {
         assert_eq!(control.never_injected().len(), 1, "decided, but not injected yet");
         control.ledger.injected("503", &pods, "");
         assert!(control.never_injected().is_empty(), "not every time that was ordered has to come");
+    }
+
+    #[test]
+    fn a_mix_deals_every_kind_to_few_requests_and_says_which_must_have_come() {
+        let control = control();
+        control.begin(Mix { seed: 5, rate: Rate { requests: 100, ..Rate::HIGH } }, Told::new(|_| ()));
+        let [create, watch] =
+            [("POST", "/api/v1/namespaces/n/pods"), ("GET", "/api/v1/nodes?watch=true")].map(|(method, uri)| api_request(method, uri));
+        let mut kinds = BTreeSet::new();
+        // A call does not fail five times in a row.
+        while kinds.len() < 16 {
+            let before = kinds.len();
+            for request in [&create, &watch].into_iter().cycle().take(40) {
+                kinds.extend(control.decide(request).map(|fault| fault.kind()));
+            }
+            assert!(kinds.len() > before, "40 requests later still only {kinds:?}");
+        }
+        assert!(!control.due().contains("429-huge"), "one is enough");
+        for _ in 0..200 {
+            control.decide(&create);
+        }
+        let mut due = control.due();
+        assert!(due.contains("lost-reply") && !due.contains("watch-hold"), "{due:?}");
+        for _ in 0..80 {
+            control.next_of_stream(&watch).unwrap();
+        }
+        due = control.due();
+        assert!(
+            ["watch-close", "watch-cut", "watch-410", "watch-500", "watch-hold", "old-view"].iter().all(|kind| due.contains(kind)),
+            "{due:?}"
+        );
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! The listener of the fault proxy: accepts connections, terminates TLS and forwards to one API server.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -134,6 +135,11 @@ impl HttpProxy {
     /// Says whether a mix was started here.
     pub fn mixed(&self) -> bool {
         self.control.mixed()
+    }
+
+    /// Returns the kinds that the mix has dealt so often that they must have been injected.
+    pub fn due(&self) -> BTreeSet<&'static str> {
+        self.control.due()
     }
 
     /// Describes the faults that rules ordered and that were never injected.
