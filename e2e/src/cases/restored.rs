@@ -1,4 +1,7 @@
 //! Rows R1, R1-kept, R2, R2-busy and R2-passed: etcd is restored from a backup while both programs run. They work again, and delete nothing that the backup has.
+//!
+//! One observer judges what happens before the restore, and another one what happens after it. None can judge both: an observer orders what it sees by resourceVersion,
+//! and a restore brings versions back that it knows with other contents. The second one begins when the API server answers again, and before there is room to bind pods in.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,9 +17,10 @@ use super::lifecycle::wait_unschedulable;
 use super::old_views::{cordon, decides, trouble};
 use super::seen::bound;
 use crate::faults::{Fault, HttpProxy, Rule, Verb};
-use crate::objects::{NAMESPACE, make_node, podgroups};
+use crate::objects::{NAMESPACE, SCHEDULER_NAME, make_node, podgroups};
 use crate::programs::{Kubelet, Program};
 use crate::wait::{Seen, secs, wait_until};
+use crate::watched::Watched;
 use crate::workloads::{Workload, groups_of, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, http, kubeconfig, say};
@@ -87,6 +91,7 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, s
     let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
     let (mut programs, mut proxies) = (Vec::new(), Vec::new());
+    let watched = Watched::start(cluster, &[SCHEDULER_NAME]).await?;
     for name in [chart::CONTROLLER, chart::SCHEDULER] {
         let config = if says == Says::WentBack {
             let proxy = HttpProxy::start(cluster.kubeconfig(), server, &cluster.scratch().path("logs"), name).await?;
@@ -124,6 +129,7 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, s
     crate::workloads::scale(&client, "kept", 0).await?;
     wait_running(&client, "kept", 0, 10).await?;
     churn(&client, LOST).await?;
+    judged(watched, "before the restore").await?;
     for proxy in &proxies {
         proxy.rule(Rule { verb: Some(Verb::List), resource: "podgroups", name: None, fault: Fault::DelayRequest(LATE), times: u32::MAX });
     }
@@ -151,6 +157,7 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, s
     }
     // Kubernetes' documents recommend it, because kube-controller-manager may rely on stale data.
     cluster.restart("kube-controller-manager").await?;
+    let watched = Watched::start(cluster, &[SCHEDULER_NAME]).await?;
     cordon(&client, "n2", false).await?;
     Workload::new("after").replicas(2).gang("2").make(&client).await?;
     wait_one_group(&client, "after", within.as_secs()).await?;
@@ -170,6 +177,7 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, s
     let gone: Vec<_> = before.iter().filter(|(what, uid)| now.get(*what) != Some(uid)).collect();
     ensure!(gone.is_empty(), "the backup had these, and they were deleted or made again: {gone:?}; now {now:?}");
     ensure!(groups_of(&client, "lost").await?.is_empty(), "a PodGroup exists for a Deployment that the backup does not have");
+    judged(watched, "after the restore").await?;
     for program in &mut programs {
         let (again, log) = (program.started_again(), std::fs::read_to_string(program.log())?);
         say::line(format!("        {} lost its lease and was started again: {again}", program.name()));
@@ -179,6 +187,13 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, s
         ready(program.port(), program.name(), within.saturating_sub(back.elapsed()).max(secs(5))).await?;
         program.terminate().await?;
     }
+    Ok(())
+}
+
+/// Ends an observer. Its findings fail the case.
+async fn judged(watched: Watched, when: &str) -> Result<()> {
+    let (findings, _) = watched.finish(true).await;
+    ensure!(findings.is_empty(), "the observer, {when}: {}", findings.join("; "));
     Ok(())
 }
 

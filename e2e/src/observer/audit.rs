@@ -27,6 +27,8 @@ pub struct Audit {
     findings: Vec<Finding>,
     markers: Vec<String>,
     scheduler: String,
+    /// Requests that were received at this time or before, in milliseconds, are not judged.
+    begins: i64,
     /// The successful bindings by the scheduler.
     bound: u64,
     /// The pods for which the API server accepted the dry run of an eviction by the scheduler.
@@ -44,10 +46,16 @@ impl Audit {
             findings: Vec::new(),
             markers: Vec::new(),
             scheduler: scheduler.to_owned(),
+            begins: i64::MIN,
             bound: 0,
             agreed: BTreeSet::new(),
             excused: Excused::default(),
         }
+    }
+
+    /// Judges only requests that are received after this time, in milliseconds. The log may be older than its reader.
+    pub fn begins_after(&mut self, at: i64) {
+        self.begins = at;
     }
 
     /// Returns the number of calls so far, by kind of call. A request is counted once, when it has been answered.
@@ -92,29 +100,35 @@ impl Audit {
         let object = format!("{resource} {}/{name}", text("/objectRef/namespace"));
         let code = event.pointer("/responseStatus/code").and_then(Value::as_i64);
         let of_group = resource == "podgroups" && text("/objectRef/apiGroup") == "scheduling.volcano.sh";
-        if user == self.controller
+        let received = received(&event).unwrap_or(now);
+        let judged = received > self.begins;
+        if judged
+            && user == self.controller
             && of_group
             && let Some(fault) = unguarded(&event, verb)
         {
             self.found(7, &object, &fault, now);
         }
         if user == self.scheduler && code.is_some_and(|code| (200..300).contains(&code)) {
-            self.scheduler_did(verb, &resource, &object, text("/requestURI"), now);
+            if resource == "pods/eviction" && text("/requestURI").contains("dryRun=All") {
+                self.agreed.insert(object.clone());
+            } else if judged {
+                self.scheduler_did(verb, &resource, &object, now);
+            }
         }
         // A terminating namespace refuses creations with the same code. A program cannot always know in time that the namespace terminates.
         let ending = text("/responseStatus/message").contains("because it is being terminated");
-        let excused = self.excused.holds(received(&event).unwrap_or(now));
-        if code == Some(403) && !ending && !excused && self.watched.iter().any(|watched| watched == user) {
+        let excused = self.excused.holds(received);
+        if judged && code == Some(403) && !ending && !excused && self.watched.iter().any(|watched| watched == user) {
             self.found(8, &object, &format!("{user} may not {verb} this resource: {}", text("/responseStatus/message")), now);
         }
     }
 
     /// Counts a successful binding, and applies check 9: a pod is removed only with the Eviction API, which respects disruption budgets, and only after a dry run
     /// was accepted. So no victim is evicted where a budget protects another one.
-    fn scheduler_did(&mut self, verb: &str, resource: &str, object: &str, uri: &str, now: i64) {
+    fn scheduler_did(&mut self, verb: &str, resource: &str, object: &str, now: i64) {
         match (verb, resource) {
             ("create", "pods/binding") => self.bound = self.bound.saturating_add(1),
-            ("create", "pods/eviction") if uri.contains("dryRun=All") => drop(self.agreed.insert(object.to_owned())),
             ("create", "pods/eviction") if !self.agreed.contains(object) => {
                 self.found(9, object, "the scheduler evicted the pod, and no dry run was accepted before", now);
             }
@@ -281,6 +295,31 @@ mod tests {
         let mut lasts = Excused::default();
         lasts.begin(5);
         assert_eq!([4, 5, i64::MAX].map(|at| lasts.holds(at)), [false, true, true]);
+    }
+
+    #[test]
+    fn what_was_received_before_the_reader_began_is_counted_and_not_judged() {
+        let request = |second: u32, sub: &str, query: &str, code: u16| {
+            json!({"stage": "ResponseComplete", "verb": "create", "user": {"username": "s"}, "responseStatus": {"code": code},
+                "requestURI": format!("/api/v1/namespaces/n/pods/p/{sub}{query}"),
+                "objectRef": {"resource": "pods", "subresource": sub, "namespace": "n", "name": "p"},
+                "requestReceivedTimestamp": format!("1970-01-01T00:00:{second:02}.000000Z")})
+        };
+        let mut audit = Audit::new("c", "s");
+        audit.begins_after(10_000);
+        for line in [
+            request(9, "eviction", "", 201),
+            request(9, "eviction", "?dryRun=All", 201),
+            request(9, "binding", "", 403),
+            request(10, "binding", "", 201),
+            request(11, "binding", "", 201),
+            request(11, "eviction", "", 201),
+        ] {
+            audit.line(&line.to_string(), 20_000);
+        }
+        assert_eq!((audit.findings(), audit.bound(), audit.calls().values().sum::<u64>()), (&[][..], 1, 6));
+        audit.line(&request(11, "binding", "", 403).to_string(), 20_000);
+        assert_eq!(audit.findings().len(), 1);
     }
 
     #[test]

@@ -68,9 +68,10 @@ impl Core {
         self.blind.values().map(|(_, why)| why.clone()).collect()
     }
 
-    /// Starts the judgement of bindings, from the newest list on.
+    /// Starts the judgement: of bindings from the newest list on, of requests from this moment on.
     pub(super) fn begin(&mut self) {
         self.begun = true;
+        self.audit.begins_after(self.clock.now());
         let newest = self.known.values().map(|known| known.newest).max().unwrap_or(0);
         self.history.begins_after(newest);
         self.constraints.begins_after(newest);
