@@ -29,6 +29,14 @@ pub(super) enum End {
     KilledAndVictimsGone,
     /// With SIGKILL when one of the victims is evicted and the eviction of the other has not reached the API server. That one arrives never.
     KilledHalfway,
+    /// The same with SIGTERM. It has no answer to that eviction, so it waits for 20 s and keeps the lease, which runs out.
+    StoppedHalfway,
+}
+
+impl End {
+    const fn is_halfway(self) -> bool {
+        matches!(self, Self::KilledHalfway | Self::StoppedHalfway)
+    }
 }
 
 /// K26. A gang of two preempts a gang of two that leaves slowly. A pod of the same priority, which comes earlier (by age or by name) and preempts never, waits for the same room and would fit in a half of
@@ -52,11 +60,11 @@ pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
     group_says(&client, "earlier", "Insufficient cpu").await?;
 
     add_finalizers(&client, "low").await?;
-    if matches!(end, End::KilledHalfway) {
+    if end.is_halfway() {
         cut_second_eviction(w)?;
     }
     gang(&client, "gang", "team", "high", 2, "2").await?;
-    if matches!(end, End::KilledHalfway) {
+    if end.is_halfway() {
         one_is_evicted(&client, "low").await?;
     } else {
         wait_evicted(w, "low", 2, "which has a higher priority", true).await?;
@@ -65,6 +73,7 @@ pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
     stays_unbound(w, "earlier", 1).await?;
     match end {
         End::Stopped => w.scheduler()?.terminate().await?,
+        End::StoppedHalfway => w.scheduler()?.terminate_within(secs(23)).await?,
         End::Killed | End::KilledHalfway => w.scheduler()?.kill().await?,
         End::KilledAndVictimsGone => {
             w.scheduler()?.kill().await?;
@@ -72,13 +81,13 @@ pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
         }
     }
     wait_leader(&client, "two", 20).await?;
-    if matches!(end, End::KilledHalfway) {
+    if end.is_halfway() {
         // The next leader evicts the rest.
         wait_evicted(w, "low", 2, "which has a higher priority", false).await?;
     }
     if !matches!(end, End::KilledAndVictimsGone) {
         // A leader that finds no nominated nodes decides anew: the first victim leaves already, and one more is to go.
-        let said = if matches!(end, End::KilledHalfway) { "preempting" } else { "preempting 2 pods of queue \"team\"" };
+        let said = if end.is_halfway() { "preempting" } else { "preempting 2 pods of queue \"team\"" };
         group_says(&client, "gang", said).await?;
         release_one(&client, "low-0").await?;
         stays_unbound(w, "earlier", 3).await?;
@@ -92,7 +101,7 @@ pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
     stays_unbound(w, "earlier", 2).await?;
     no_other_pod_is_evicted(&client, &[("other", 1), ("gang", 2)]).await?;
     let evicted = metric(standby.port(), "podgroup_scheduler_evictions_total{outcome=\"evicted\"}").await.unwrap_or(0.0);
-    let rest = if matches!(end, End::KilledHalfway) { 1.0 } else { 0.0 };
+    let rest = if end.is_halfway() { 1.0 } else { 0.0 };
     ensure!((evicted - rest).abs() < 0.5, "the next leader evicted {evicted} pods, expected {rest}");
     w.scheduler()?.restart().await?;
     standby.terminate().await?;

@@ -116,6 +116,7 @@ pub(super) fn rows() -> Vec<Case> {
             nominated::kept,
             nominated::End::KilledHalfway
         ),
+        case!("K26-half-stopped", "the same with SIGTERM", aimed(), nominated::kept, nominated::End::StoppedHalfway),
         case!(
             "K27",
             "SIGKILL at some requests for a gang of 40, also with a node that is cordoned then",
