@@ -95,7 +95,7 @@ pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
         wait_named(&client, "gang", 2).await?;
         release(&client, "low").await?;
     }
-    wait_running(&client, "gang", 2, 30).await?;
+    wait_running(&client, "gang", 2, 20).await?;
     // The API server removes the name with the binding.
     wait_named(&client, "gang", 0).await?;
     stays_unbound(w, "earlier", 2).await?;

@@ -64,7 +64,7 @@ pub(super) async fn clock_jumps(w: &mut World) -> Result<()> {
     let clock = FakeClock::new(w.cluster().scratch().folder(), "clock-one")?;
     let load = Load::start(&client, 5, true).await?;
     start_with_clock(w, &clock).await?;
-    wait_holder(&client, 30, "the replica with the changed clock", |holder| holder.starts_with("one_")).await?;
+    wait_holder(&client, 20, "the replica with the changed clock", |holder| holder.starts_with("one_")).await?;
     let mut second = Replica::start(w, "two", &QUICK, &[]).await?;
     second.program.wait_ready().await?;
     let terms = transitions(&client).await?;

@@ -21,7 +21,7 @@ pub(super) async fn each_its_own(w: &mut World) -> Result<()> {
     let mut second = Replica::start(w, "second", &["--scheduler-name=second", "--leader-elect=false"], &[]).await?;
     second.program.wait_ready().await?;
     Workload::new("second").scheduler("second").make(&client).await?;
-    let other = wait_one_group(&client, "second", 20).await?;
+    let other = wait_one_group(&client, "second", 10).await?;
 
     // Longer than the delay, the check and the deletion of a PodGroup together.
     let before = writes(w)?;

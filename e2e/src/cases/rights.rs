@@ -81,7 +81,7 @@ async fn to_see_all_kinds(cluster: &Cluster, scheduler: &mut Program) -> Result<
         logged_once(scheduler, &format!("cannot list resource \"{kind}\"")).await?;
     }
     Workload::new("later").replicas(2).gang("2").make(&client).await?;
-    wait_one_group(&client, "later", 20).await?;
+    wait_one_group(&client, "later", 10).await?;
     holds_for(secs(3), "nothing is bound while a list is missing", || async {
         let bound =
             pods_of(&client, "later").await?.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
@@ -107,7 +107,7 @@ async fn to_make_podgroups(cluster: &Cluster, controller: &Program) -> Result<()
     })
     .await?;
     annotate(&client, "train", MIN_MEMBER, "1").await?;
-    wait_until(secs(20), "the PodGroup of another Deployment follows its owner", || async {
+    wait_until(secs(10), "the PodGroup of another Deployment follows its owner", || async {
         let group = wait_one_group(&client, "train", 5).await?;
         Ok(Seen::when(field(&group, "/spec/minMember") == 1, || field(&group, "/spec").to_string()))
     })

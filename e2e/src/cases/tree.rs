@@ -108,7 +108,7 @@ pub(super) async fn guaranteed_and_idle(w: &mut World) -> Result<()> {
     make_queue_of(&client, "g1", json!({"guarantee": {"resource": {"cpu": "6"}}})).await?;
     make_queue(&client, "g2", None, &[]).await?;
     Workload::new("greedy").replicas(10).queue("g2").make(&client).await?;
-    wait_until(secs(20), "four pods are bound", || async {
+    wait_until(secs(10), "four pods are bound", || async {
         let count = bound(&client, "greedy").await?;
         Ok(Seen::when(count == 4, || count.to_string()))
     })

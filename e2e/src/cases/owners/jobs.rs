@@ -34,7 +34,7 @@ pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     .await?;
     wait_no_group(&client, &second, 20).await?;
     delete_as(&client, Kind::Job, "first", PropagationPolicy::Background).await?;
-    wait_no_group(&client, &first, 20).await
+    wait_no_group(&client, &first, 10).await
 }
 
 /// Also L11. A running Job is suspended: its pods and its PodGroup are deleted, and another Job that needs the whole queue runs. The Job is resumed:
