@@ -94,7 +94,9 @@ fn messages(file: &str, before: &str) -> Vec<String> {
 fn the_reference_lists_every_message_about_a_value_and_every_refusal_of_a_policy() {
     // The files with messages, the text before each message and the number of messages.
     let places = [
-        ("src/lifecycle/intent.rs", "Fault::new(", 6),
+        ("src/lifecycle/sources.rs", "Fault::new(", 6),
+        ("src/lifecycle/set_intent.rs", "let why = ", 1),
+        ("src/api/workload/mod.rs", "Fault::new(", 1),
         ("src/lifecycle/intent.rs", "let why = ", 1),
         ("src/api/workload/pod.rs", "Gang::One(", 1),
         ("src/api/workload/daemon_set.rs", "Gang::One(", 1),

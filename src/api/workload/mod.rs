@@ -210,7 +210,7 @@ impl OwnerFacts {
         if let Some(gang) =
             template.metadata.annotations.as_ref().and_then(|annotations| annotations.get(GANG)).filter(|_| !joins && !named)
         {
-            faults.push(Fault::new(GANG, gang, "it is ignored: only \"jobset\" has a meaning, on the pod template of a JobSet"));
+            faults.push(Fault::new(GANG, gang, "it is ignored: only jobset has a meaning, on the pod template of a JobSet"));
         }
         Self {
             object: ObjectRef::of(&K::kind(&()), &K::api_version(&()), meta),
