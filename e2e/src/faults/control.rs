@@ -17,7 +17,7 @@ use super::fuse::Fuse;
 use super::ledger::Ledger;
 use super::mix::{LONGEST_OBEYED, Mix};
 use super::old_lists::OldLists;
-use super::pack::Pack;
+use super::pack::{DUE_OF_REQUESTS, DUE_OF_WATCHES, Pack};
 use super::request::{ApiRequest, Verb};
 use crate::wait::secs;
 
@@ -127,7 +127,7 @@ impl Control {
 
     pub(super) fn begin(&self, mix: Mix, told: Told) {
         let mut draws = self.draws();
-        draws.packs.get_or_insert_with(|| (Pack::new(mix.seed), Pack::new(mix.seed.rotate_left(32))));
+        draws.packs.get_or_insert_with(|| (Pack::new(mix.seed, DUE_OF_REQUESTS), Pack::new(mix.seed.rotate_left(32), DUE_OF_WATCHES)));
         draws.told = Some(told);
         drop(draws);
         self.active_mix.send_modify(|active_mix| active_mix.mix = Some(mix));
@@ -387,7 +387,7 @@ mod tests {
         }
         let mut due = control.due();
         assert!(due.contains("lost-reply") && !due.contains("watch-hold"), "{due:?}");
-        for _ in 0..80 {
+        for _ in 0..400 {
             control.next_of_stream(&watch).unwrap();
         }
         due = control.due();

@@ -12,13 +12,17 @@ use super::fault::KINDS;
 use super::mix::hash;
 use crate::proxy::Dice;
 
-/// A kind that was dealt so often must have been injected. A single fault of an open watch may come to nothing, because the watch or the mix ends before its time.
-const DUE: u32 = 3;
+/// A kind that was dealt to so many requests must have been injected.
+pub(super) const DUE_OF_REQUESTS: u32 = 3;
+/// The same for open watches. Each open watch is dealt a card at once, and its fault comes some seconds later: one that ends before has none.
+pub(super) const DUE_OF_WATCHES: u32 = 12;
 
 /// The cards of one proxy, for requests or for open watches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pack {
     seed: u64,
+    /// A kind that was dealt so often must have been injected.
+    due: u32,
     /// How often cards were shuffled.
     shuffled: u64,
     /// The next card is the first one.
@@ -27,12 +31,15 @@ pub(super) struct Pack {
 }
 
 impl Pack {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { seed, ..Self::default() }
+    pub(super) fn new(seed: u64, due: u32) -> Self {
+        Self { seed, due, ..Self::default() }
     }
 
     /// Deals one of these faults; `None` where there is none.
     pub(super) fn deal<T: Copy>(&mut self, faults: &[T], kind: fn(&T) -> &'static str) -> Option<T> {
+        if faults.is_empty() {
+            return None;
+        }
         let first = |left: &[&str]| left.iter().position(|card| faults.iter().any(|fault| kind(fault) == *card));
         let at = match first(&self.left) {
             Some(at) => at,
@@ -48,7 +55,7 @@ impl Pack {
 
     /// Returns the kinds that must have been injected.
     pub(super) fn due(&self) -> impl Iterator<Item = &'static str> {
-        self.dealt.iter().filter(|(_, times)| **times >= DUE).map(|(kind, _)| *kind)
+        self.dealt.iter().filter(|(_, times)| **times >= self.due).map(|(kind, _)| *kind)
     }
 
     /// Adds a shuffled pack, without the kinds that are left of earlier ones: those fitted no request, and must not come in a row when one fits.
@@ -82,7 +89,7 @@ mod tests {
     #[test]
     fn every_kind_comes_once_before_any_comes_again() {
         for seed in 0..50 {
-            let mut pack = Pack::new(seed);
+            let mut pack = Pack::new(seed, DUE_OF_REQUESTS);
             let first: Vec<_> = (0..KINDS.len()).map(|_| deal(&mut pack, &KINDS)).collect();
             assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), KINDS.len(), "{first:?}");
             assert_eq!(pack.due().count(), 0);
@@ -91,13 +98,23 @@ mod tests {
             }
             assert_eq!(pack.due().count(), KINDS.len());
         }
-        assert!(Pack::new(1).deal(&[] as &[&str], |kind| *kind).is_none());
+    }
+
+    #[test]
+    fn a_request_without_a_fault_takes_no_card_and_shuffles_none() {
+        for seed in 0..50 {
+            let (mut pack, mut other) = (Pack::new(seed, DUE_OF_REQUESTS), Pack::new(seed, DUE_OF_REQUESTS));
+            for _ in 0..100 {
+                assert!(pack.deal(&[] as &[&str], |kind| *kind).is_none());
+                assert_eq!(deal(&mut pack, &ANY), deal(&mut other, &ANY));
+            }
+        }
     }
 
     #[test]
     fn a_kind_that_fits_few_requests_comes_with_one_of_the_first_of_these() {
         for seed in 0..50 {
-            let mut pack = Pack::new(seed);
+            let mut pack = Pack::new(seed, DUE_OF_REQUESTS);
             // Many requests that no write's fault fits.
             (0..100).for_each(|_| assert!(ANY.contains(&deal(&mut pack, &ANY))));
             let mut writes: Vec<_> = (0..10).map(|_| deal(&mut pack, &WRITES)).collect();
@@ -111,7 +128,7 @@ mod tests {
     #[test]
     fn a_seed_decides_the_order_and_how_often_each_kind_comes_later() {
         let dealt = |seed| {
-            let mut pack = Pack::new(seed);
+            let mut pack = Pack::new(seed, DUE_OF_REQUESTS);
             let order: Vec<_> = (0..500).map(|_| deal(&mut pack, &ANY)).collect();
             let often = |kind: &str| order.iter().filter(|dealt| **dealt == kind).count();
             let often = ANY.map(often);
