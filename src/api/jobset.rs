@@ -29,7 +29,7 @@ impl<'a> JobSetLabels<'a> {
     pub fn of(meta: &'a ObjectMeta) -> Option<Self> {
         let labels: &BTreeMap<String, String> = meta.labels.as_ref()?;
         let (name, attempt) = (labels.get(JOBSET_NAME)?, labels.get(JOBSET_ATTEMPT)?);
-        let jobs = labels.get(JOBSET_JOBS)?.parse::<u32>().ok().filter(|jobs| *jobs > 0)?;
+        let jobs = labels.get(JOBSET_JOBS).filter(|jobs| is_number(jobs) && !jobs.starts_with('0'))?.parse::<u32>().ok()?;
         let index = labels.get(JOBSET_INDEX).and_then(|index| index.parse::<u32>().ok()).unwrap_or(0);
         (is_label(name) && is_number(attempt)).then_some(Self { name, attempt, jobs, index })
     }
@@ -105,6 +105,8 @@ mod tests {
             ("train", "0", "0"),
             ("train", "0", "-2"),
             ("train", "0", "4294967296"),
+            ("train", "0", "1000000000"),
+            ("train", "0", "02"),
         ] {
             assert_eq!(JobSetLabels::of(&labels(name, attempt, jobs, "0")), None, "{name:?} {attempt:?} {jobs:?}");
         }

@@ -69,6 +69,9 @@ pub fn intend_for_set(
         annotations: sources.copied(&mut faults),
     };
     faults.extend(parts.iter().flat_map(|(_, owner)| owner.faults.iter().cloned()));
+    // Owners of one template have the same faults, and only a few faults become Events.
+    let mut said = BTreeSet::new();
+    faults.retain(|fault| said.insert(fault.to_string()));
     Some(DesiredGroup {
         intent: Intent { group: group.clone(), owner: newest.object.clone(), fields },
         wants_pods: parts.iter().any(|(_, owner)| owner.wants_pods),

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::resources::Resources;
 
 use super::fault::Fault;
-use super::membership::{GroupKey, controller_of, named_group};
+use super::membership::{GroupKey, asks_for_jobset, controller_of, named_group};
 use super::names::{COPIED_PREFIX, GANG, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use super::pod::PodSpec;
 use super::pod_facts::request_of_template;
@@ -204,12 +204,12 @@ impl OwnerFacts {
         let template = object.template();
         let (wants_pods, gang) = object.wants();
         let set = object.set();
-        let joins = set.as_ref().is_some_and(|set| set.joins);
         let named = named_group(template.metadata.annotations.as_ref()).is_some();
+        let asks = asks_for_jobset(&template.metadata).is_some();
         let mut faults = Vec::new();
-        if let Some(gang) =
-            template.metadata.annotations.as_ref().and_then(|annotations| annotations.get(GANG)).filter(|_| !joins && !named)
-        {
+        // Pods that ask and are not of a JobSet wait for a PodGroup that nothing creates; that is their own reason.
+        let annotations = template.metadata.annotations.as_ref();
+        if let Some(gang) = annotations.and_then(|annotations| annotations.get(GANG)).filter(|_| !asks && !named) {
             faults.push(Fault::new(GANG, gang, "it is ignored: only jobset has a meaning, on the pod template of a JobSet"));
         }
         Self {
@@ -223,7 +223,7 @@ impl OwnerFacts {
             scheduler: Arc::from(template.scheduler()),
             annotations: group_annotations(meta),
             template_annotations: group_annotations(&template.metadata),
-            named_group: named || joins,
+            named_group: named || asks,
             set,
             priority_class: priority_class(&template.spec),
             request: request_of_template(&template.spec, &mut faults),

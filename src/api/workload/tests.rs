@@ -183,6 +183,11 @@ fn a_job_joins_the_podgroup_of_its_jobset_only_if_its_template_asks_for_it() {
     assert_eq!(of(json!({ "podgroup.dev/gang": "jobset", "scheduling.k8s.io/group-name": "mine" })), (false, true, 0));
     let alone = json!({ "metadata": {}, "spec": { "template": { "metadata": { "annotations": { "podgroup.dev/gang": "jobset" } } } } });
     assert_eq!(facts::<Job>(&alone).faults.len(), 1, "a Job of no JobSet");
+    let mut of_another = job_of_a_set();
+    of_another["spec"]["template"]["metadata"]["annotations"] = json!({ "podgroup.dev/gang": "jobset" });
+    of_another["metadata"]["ownerReferences"] = json!([]);
+    let facts = facts::<Job>(&of_another);
+    assert_eq!((facts.set, facts.named_group), (None, true), "its pods belong to the PodGroup of the JobSet, so it has none of its own");
 }
 
 #[test]

@@ -112,6 +112,8 @@ pub(super) struct Owners {
     pub(super) by_namespace: HashMap<Arc<str>, BTreeSet<Uid>>,
     /// The owners by the PodGroup of their set, also those that do not join it.
     by_set: HashMap<GroupKey, BTreeSet<Uid>>,
+    /// How many owners of a set join its PodGroup; without the sets that none joins.
+    joined: HashMap<GroupKey, usize>,
 }
 
 /// The other caches. An owner of another scheduler is relevant only if it has a PodGroup or a member. Otherwise its changes cost no work.
@@ -168,7 +170,7 @@ impl Owners {
     /// Returns the PodGroups of all owners with a template that names a served scheduler, and of the sets that owners join.
     pub(super) fn served(&self) -> impl Iterator<Item = GroupKey> {
         let served = self.by_uid.values().filter(|(_, seen)| matches!(seen, ObservedOwner::Served(_))).map(|(_, seen)| seen.key());
-        served.chain(self.by_set.keys().filter(|key| self.is_joined(key)).cloned())
+        served.chain(self.joined.keys().cloned())
     }
 
     fn in_set(&self, key: &GroupKey) -> impl Iterator<Item = &ObservedOwner> {
@@ -177,7 +179,7 @@ impl Owners {
 
     /// Returns whether an owner of the set joins its PodGroup. The changes of other sets cost no work.
     fn is_joined(&self, key: &GroupKey) -> bool {
-        self.in_set(key).any(|seen| seen.set().is_some_and(|set| set.joins))
+        self.joined.contains_key(key)
     }
 
     pub(super) fn take(&mut self, kind: OwnerKind, event: WatchEvent<ObservedOwner>, related: Related<'_>) -> Vec<Affected> {
@@ -213,6 +215,10 @@ impl Owners {
                 self.by_controller.entry(parent.uid.clone()).or_default().insert(uid.clone());
             }
         }
+        if let Some(set) = seen.set().filter(|set| set.joins) {
+            let joined = self.joined.entry(set.group.clone()).or_default();
+            *joined = joined.saturating_add(1);
+        }
         if let Some(set) = &set {
             self.by_set.entry(set.clone()).or_default().insert(uid.clone());
         }
@@ -236,6 +242,12 @@ impl Owners {
         }
         if let Some(set) = gone.set() {
             remove(&mut self.by_set, &set.group, uid);
+            if let Some(joined) = self.joined.get_mut(&set.group).filter(|_| set.joins) {
+                *joined = joined.saturating_sub(1);
+                if *joined == 0 {
+                    self.joined.remove(&set.group);
+                }
+            }
             affected.extend((set.joins || self.is_joined(&set.group)).then(|| Affected::Owner(set.group.clone())));
         }
         affected.extend(related.is_relevant(&gone).then_some(Affected::Owner(key)));
