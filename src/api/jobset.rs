@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::dns::is_label;
 use super::membership::GroupKey;
 use super::names::{JOBSET_ATTEMPT, JOBSET_INDEX, JOBSET_JOBS, JOBSET_NAME, JOBSET_PREFIX};
 
@@ -52,12 +53,6 @@ pub fn jobset_of_group(name: &str) -> Option<(&str, &str)> {
 #[must_use]
 pub fn selector_of_jobset(name: &str, attempt: &str) -> String {
     format!("{JOBSET_NAME}={name},{JOBSET_ATTEMPT}={attempt}")
-}
-
-/// Returns whether the text is a DNS-1123 label, as JobSet demands it of its names.
-fn is_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.len() <= 63 && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 /// Returns whether the text is a number of at most nine digits.

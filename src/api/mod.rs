@@ -16,6 +16,7 @@
 
 pub mod budget;
 pub mod crd;
+pub mod dns;
 pub mod fault;
 #[cfg(test)]
 mod fields;

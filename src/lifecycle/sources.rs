@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::Fault;
+use crate::api::dns::is_subdomain;
 use crate::api::names::{COPIED_PREFIX, DEFAULT_QUEUE, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities::{self, RawResources};
 use crate::api::workload::GroupAnnotations;
@@ -107,17 +108,6 @@ fn length_as_json(text: &str) -> usize {
             _ => 1,
         })
     })
-}
-
-/// Returns whether the text is a DNS-1123 subdomain, as the name of a queue must be.
-fn is_subdomain(text: &str) -> bool {
-    let label = |label: &str| {
-        let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        edge(label.bytes().next())
-            && edge(label.bytes().last())
-            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    text.len() <= 253 && text.split('.').all(label)
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, ValueEnum};
 use k8s_openapi::jiff::SignedDuration;
 
+use crate::api::dns::is_label;
+
 use super::leader;
 use super::tls::Files;
 
@@ -237,12 +239,7 @@ fn parse_scheduler_name(text: &str) -> Result<String, String> {
 }
 
 fn parse_dns_label(text: &str) -> Result<String, String> {
-    let ok = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let ends = text.starts_with('-') || text.ends_with('-');
-    if text.is_empty() || text.len() > 63 || ends || !text.chars().all(ok) {
-        return Err("expected a namespace: lower case letters, digits and '-'".to_owned());
-    }
-    Ok(text.to_owned())
+    if is_label(text) { Ok(text.to_owned()) } else { Err("expected a namespace: lower case letters, digits and '-'".to_owned()) }
 }
 
 /// Reads a duration as Kubernetes writes it: `500ms`, `10s`, `1m30s`. Above 0, at most a day.
