@@ -112,8 +112,8 @@ pub(super) struct Owners {
     pub(super) by_namespace: HashMap<Arc<str>, BTreeSet<Uid>>,
     /// The owners by the PodGroup of their set, also those that do not join it.
     by_set: HashMap<GroupKey, BTreeSet<Uid>>,
-    /// How many owners of a set join its PodGroup; without the sets that none joins.
-    joined: HashMap<GroupKey, usize>,
+    /// Those of them that join it.
+    joined: HashMap<GroupKey, BTreeSet<Uid>>,
 }
 
 /// The other caches. An owner of another scheduler is relevant only if it has a PodGroup or a member. Otherwise its changes cost no work.
@@ -216,8 +216,7 @@ impl Owners {
             }
         }
         if let Some(set) = seen.set().filter(|set| set.joins) {
-            let joined = self.joined.entry(set.group.clone()).or_default();
-            *joined = joined.saturating_add(1);
+            self.joined.entry(set.group.clone()).or_default().insert(uid.clone());
         }
         if let Some(set) = &set {
             self.by_set.entry(set.clone()).or_default().insert(uid.clone());
@@ -242,12 +241,7 @@ impl Owners {
         }
         if let Some(set) = gone.set() {
             remove(&mut self.by_set, &set.group, uid);
-            if let Some(joined) = self.joined.get_mut(&set.group).filter(|_| set.joins) {
-                *joined = joined.saturating_sub(1);
-                if *joined == 0 {
-                    self.joined.remove(&set.group);
-                }
-            }
+            remove(&mut self.joined, &set.group, uid);
             affected.extend((set.joins || self.is_joined(&set.group)).then(|| Affected::Owner(set.group.clone())));
         }
         affected.extend(related.is_relevant(&gone).then_some(Affected::Owner(key)));
