@@ -40,8 +40,6 @@ pub(super) struct Wanted<'a> {
     pub(super) is_device: bool,
     /// For each offer, the part of it that the pod requests, rounded down, and the remainder.
     pub(super) steps: Vec<(u32, i128)>,
-    /// For each offer, the part of it that the pod requests, [`FINER`].
-    pub(super) fine_steps: Vec<u64>,
 }
 
 impl Column {

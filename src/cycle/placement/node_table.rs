@@ -158,9 +158,12 @@ impl NodeTable {
     fn wanted(&self, request: &Resources) -> Vec<Wanted<'_>> {
         let wanted = |(name, asked): (&ResourceName, Amount)| {
             let column = self.columns.iter().find(|column| column.name == *name)?;
-            let steps: Vec<_> = column.offers.iter().map(|offer| parts(asked.nanos(), *offer)).collect();
-            let fine_steps = zip(&steps, &column.offers).map(|((step, rest), offer)| finer(*step, *rest, *offer)).collect();
-            Some(Wanted { column, asked, is_device: name.contains('/'), steps, fine_steps })
+            Some(Wanted {
+                column,
+                asked,
+                is_device: name.contains('/'),
+                steps: column.offers.iter().map(|offer| parts(asked.nanos(), *offer)).collect(),
+            })
         };
         request.iter().filter_map(wanted).collect()
     }
@@ -172,8 +175,9 @@ impl NodeTable {
         least.resize(self.nodes.len(), 0);
         let wanted = self.wanted(query.request);
         for want in &wanted {
+            let steps: Vec<u64> = zip(&want.steps, &want.column.offers).map(|((step, rest), offer)| finer(*step, *rest, *offer)).collect();
             for ((least, fine), offer) in zip(zip(&mut least, &want.column.fine), &want.column.offer) {
-                let step = want.fine_steps.get(*offer).copied().unwrap_or_default();
+                let step = steps.get(*offer).copied().unwrap_or_default();
                 *least = (*least).max(fine.saturating_add(step));
             }
         }
