@@ -12,9 +12,8 @@ use tokio::time::Instant;
 
 use super::old_views::decides;
 use super::seen::{accounting_matches_api, bound, group_says};
-use crate::objects::{
-    NAMESPACE, SCHEDULER_NAME, container, make_node, make_pod, make_podgroup, make_queue, patch_queue, podgroups, set_allocatable,
-};
+use super::standby_behind::pod_on;
+use crate::objects::{NAMESPACE, make_node, make_podgroup, make_queue, patch_queue, podgroups, set_allocatable};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::wait_running;
 use crate::world::World;
@@ -121,15 +120,4 @@ async fn bound_of(client: &Client) -> Result<Vec<&'static str>> {
         }
     }
     Ok(with)
-}
-
-/// Creates a pod of 4 cpu that fits this node only, in the PodGroup of the same name.
-async fn pod_on(client: &Client, name: &str, node: &str) -> Result<()> {
-    let spec = json!({
-        "schedulerName": SCHEDULER_NAME,
-        "nodeSelector": {"kubernetes.io/hostname": node},
-        "containers": [container(&[("cpu", "4")])],
-    });
-    let metadata = json!({"name": name, "labels": {"app": name}, "annotations": {"scheduling.k8s.io/group-name": name}});
-    make_pod(client, json!({"metadata": metadata, "spec": spec})).await
 }

@@ -161,12 +161,17 @@ pub(super) async fn in_queues(w: &mut World) -> Result<()> {
 /// Creates a PodGroup of one pod of 4 cpu that fits this node only. Both have the name of the node.
 async fn pod_for(client: &Client, node: &str) -> Result<()> {
     make_podgroup(client, node, json!({"minMember": 1, "queue": "default"})).await?;
+    pod_on(client, node, node).await
+}
+
+/// Creates a pod of 4 cpu that fits this node only, in the PodGroup of the same name.
+pub(super) async fn pod_on(client: &Client, name: &str, node: &str) -> Result<()> {
     let spec = json!({
         "schedulerName": SCHEDULER_NAME,
         "nodeSelector": {"kubernetes.io/hostname": node},
         "containers": [container(&[("cpu", "4")])],
     });
-    let metadata = json!({"name": node, "labels": {"app": node}, "annotations": {"scheduling.k8s.io/group-name": node}});
+    let metadata = json!({"name": name, "labels": {"app": name}, "annotations": {"scheduling.k8s.io/group-name": name}});
     make_pod(client, json!({"metadata": metadata, "spec": spec})).await
 }
 
