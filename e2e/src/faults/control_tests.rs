@@ -1,0 +1,120 @@
+//! Tests of the control of a proxy: rules come before mixes, and what was ordered must come.
+
+use super::super::mix::Rate;
+use super::*;
+use crate::wait::millis;
+
+fn control() -> Arc<Control> {
+    static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let log = std::env::temp_dir().join(format!("faults-{}-{number}.log", std::process::id()));
+    let control = Control::new(&log).unwrap();
+    std::fs::remove_file(log).unwrap();
+    Arc::new(control)
+}
+
+fn api_request(method: &str, uri: &str) -> ApiRequest {
+    ApiRequest::read(&method.parse().unwrap(), &uri.parse().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_mix_has_ended_when_delayed_requests_have_arrived_and_every_retry_after_is_over() {
+    let control = control();
+    let start = Instant::now();
+    control.calm().await.unwrap();
+    assert!(start.elapsed() < millis(1));
+    let held = Arc::clone(&control);
+    control.later(async move {
+        let _held = held.count_delayed();
+        tokio::time::sleep(secs(5)).await;
+    });
+    tokio::task::yield_now().await;
+    control.calm().await.unwrap();
+    assert!(start.elapsed() >= secs(5));
+    let fault = Fault::Refuse(Refusal::TooMany { after: 3600, plain: false });
+    control.add_rule(Rule { verb: None, resource: "pods", name: None, fault, times: 1 });
+    assert_eq!(control.decide(&api_request("GET", "/api/v1/pods")), Some(fault));
+    assert_eq!(control.decide(&api_request("GET", "/api/v1/pods")), None);
+    let start = Instant::now();
+    control.calm().await.unwrap();
+    assert_eq!(start.elapsed().as_secs(), LONGEST_OBEYED.as_secs());
+}
+
+#[test]
+fn a_long_retry_after_is_told_when_it_is_injected_and_not_before() {
+    let (control, longer) = (control(), Arc::new(Mutex::new(Duration::ZERO)));
+    let sum = Arc::clone(&longer);
+    control.begin(Mix { seed: 1, rate: Rate { requests: 0, ..Rate::LOW } }, Told::new(move |more| *sum.lock().unwrap() += more));
+    for (after, wanted) in [(1, Duration::ZERO), (3600, LONGEST_OBEYED)] {
+        let fault = Fault::Refuse(Refusal::TooMany { after, plain: false });
+        control.add_rule(Rule { verb: None, resource: "pods", name: None, fault, times: 1 });
+        assert_eq!(control.decide(&api_request("GET", "/api/v1/pods")), Some(fault));
+        assert_eq!(*longer.lock().unwrap(), wanted);
+    }
+}
+
+#[test]
+fn a_fault_that_was_ordered_and_never_injected_is_named() {
+    let control = control();
+    assert!(control.never_injected().is_empty());
+    let pods = api_request("GET", "/api/v1/pods");
+    control.ledger.injected("500", &pods, "");
+    let fault = Fault::Refuse(Refusal::Unavailable);
+    control.add_rule(Rule { verb: None, resource: "pods", name: None, fault, times: 2 });
+    assert_eq!(control.never_injected().len(), 1);
+    assert_eq!(control.decide(&pods), Some(fault));
+    assert_eq!(control.never_injected().len(), 1, "decided, but not injected yet");
+    control.ledger.injected("503", &pods, "");
+    assert!(control.never_injected().is_empty(), "not every time that was ordered has to come");
+}
+
+#[test]
+fn a_mix_deals_every_kind_to_few_requests_and_says_which_must_have_come() {
+    let control = control();
+    control.begin(Mix { seed: 5, rate: Rate { requests: 100, ..Rate::HIGH } }, Told::new(|_| ()));
+    let [create, watch] =
+        [("POST", "/api/v1/namespaces/n/pods"), ("GET", "/api/v1/nodes?watch=true")].map(|(method, uri)| api_request(method, uri));
+    let mut kinds = BTreeSet::new();
+    // A call does not fail five times in a row.
+    while kinds.len() < 16 {
+        let before = kinds.len();
+        for request in [&create, &watch].into_iter().cycle().take(40) {
+            kinds.extend(control.decide(request).map(|fault| fault.kind()));
+        }
+        assert!(kinds.len() > before, "40 requests later still only {kinds:?}");
+    }
+    assert!(!control.due().contains("429-huge"), "one is enough");
+    for _ in 0..200 {
+        control.decide(&create);
+    }
+    let mut due = control.due();
+    assert!(due.contains("lost-reply") && !due.contains("watch-hold"), "{due:?}");
+    for _ in 0..400 {
+        control.next_of_stream(&watch).unwrap();
+    }
+    due = control.due();
+    assert!(
+        ["watch-close", "watch-cut", "watch-410", "watch-500", "watch-hold", "old-view"].iter().all(|kind| due.contains(kind)),
+        "{due:?}"
+    );
+}
+
+#[tokio::test]
+async fn between_two_renewals_of_a_lease_at_most_one_call_fails() {
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l";
+    let mut most = 0;
+    for seed in 0..50 {
+        let (control, mut failed) = (control(), 0);
+        control.begin(Mix { seed, rate: Rate { requests: 100, ..Rate::HIGH } }, Told::new(|_| ()));
+        for method in ["GET", "PUT"].into_iter().cycle().take(100) {
+            let fault = control.decide(&api_request(method, lease));
+            match fault {
+                None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) if method == "PUT" => failed = 0,
+                None | Some(Fault::DelayRequest(_) | Fault::DelayResponse(_)) => {}
+                Some(_) => failed += 1,
+            }
+            most = most.max(failed);
+        }
+    }
+    assert_eq!(most, 1);
+}
