@@ -88,6 +88,8 @@ impl Round {
         let (mut losses, mut missed) = (0_u32, false);
         for process in &self.kept {
             let mut process = process.lock();
+            // It may lead again in the same check that starts it, and was missed until then.
+            missed |= process.is_missed();
             // A failed start or check is tried again. If a program never comes back, `all_back` reports it.
             drop(process.step(now));
             losses = losses.saturating_add(if process.of_two { 0 } else { process.losses() });

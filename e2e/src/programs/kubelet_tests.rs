@@ -78,6 +78,21 @@ async fn a_program_that_lost_its_lease_is_started_again_and_the_waits_do_not_cou
 }
 
 #[tokio::test]
+async fn the_time_before_the_check_that_sees_it_lead_again_is_not_counted_either() {
+    let scratch = Scratch::new("unit").unwrap();
+    let mut program = program(&scratch, &loses(1));
+    process(&program).kept = true;
+    until("it lost its lease", || program.unexpected_end().is_none() && waits(&program)).await;
+    let (patience, start) = (Patience::default(), Instant::now());
+    let mut round = Round::new(vec![program.process.clone()], start);
+    process(&program).start().unwrap();
+    until("it leads again", || process(&program).leads().unwrap()).await;
+    round.beat(start + secs(1), None, &patience);
+    assert!(!process(&program).is_missed());
+    assert_eq!(patience.over(async { Patience::idle(start, start + secs(9)) }).await, secs(1));
+}
+
+#[tokio::test]
 async fn a_program_that_never_leads_again_is_not_waited_for_for_ever() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(1).replace(": leading", ": waiting"));

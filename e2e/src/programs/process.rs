@@ -134,10 +134,15 @@ impl Process {
             self.start()?;
         }
         // Before the restart, its log is still that of the former process, which did lead.
-        if self.away && matches!(self.state, State::Started(_)) && leads(&self.since_start(None)?, &self.lease) {
+        if self.away && matches!(self.state, State::Started(_)) && self.leads()? {
             self.away = false;
         }
         Ok(())
+    }
+
+    /// Returns whether its log since its start says that it leads.
+    pub(super) fn leads(&self) -> Result<bool> {
+        Ok(leads(&self.since_start(None)?, &self.lease))
     }
 
     /// Returns whether it lost its lease and does not lead again yet. False when the case has stopped it.
