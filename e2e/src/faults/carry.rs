@@ -68,18 +68,20 @@ pub(super) async fn carry(request: Request<Incoming>, control: Arc<Control>, ser
         control.old_lists(|old| old.keep(&sent.uri, (parts.clone(), body.clone())));
         return Ok(whole_response(parts, body));
     }
+    // Before the decision: what ends the mix after it also ends the fault of a watch that the server has not answered yet.
+    let generation = control.generation();
     let fault = control.decide(&api_request);
     if let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Stream(..))) {
         control.ledger.injected(fault.kind(), &api_request, &format!("{fault:?}"));
     }
     match fault {
-        None => pass(&sent, api_request, None, control, server).await,
-        Some(Fault::Stream(after, what)) => pass(&sent, api_request, Some((after, what)), control, server).await,
+        None => pass(&sent, api_request, (generation, None), control, server).await,
+        Some(Fault::Stream(after, what)) => pass(&sent, api_request, (generation, Some((after, what))), control, server).await,
         Some(Fault::DelayRequest(delay)) => {
             let held = control.count_delayed();
             sleep(delay).await;
             drop(held);
-            pass(&sent, api_request, None, control, server).await
+            pass(&sent, api_request, (generation, None), control, server).await
         }
         Some(Fault::HoldRequest(delay)) => {
             let (control_then, answered) = (Arc::clone(&control), oneshot::channel());
@@ -107,7 +109,7 @@ pub(super) async fn carry(request: Request<Incoming>, control: Arc<Control>, ser
             if api_request.verb == Verb::Watch {
                 sleep(delay).await;
                 drop(held);
-                return pass(&sent, api_request, None, control, server).await;
+                return pass(&sent, api_request, (generation, None), control, server).await;
             }
             let (parts, body) = sent.ask(&server).await?;
             sleep(delay).await;
@@ -145,7 +147,7 @@ pub(super) async fn carry(request: Request<Incoming>, control: Arc<Control>, ser
 async fn pass(
     sent: &Sent,
     api_request: ApiRequest,
-    first: Option<(std::time::Duration, super::fault::StreamFault)>,
+    first: stream::First,
     control: Arc<Control>,
     server: Client,
 ) -> Result<Response<Body>, Broken> {

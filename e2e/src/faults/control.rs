@@ -184,6 +184,11 @@ impl Control {
         Ok(())
     }
 
+    /// Returns the generation of the mix. It changes when a mix or the old lists end.
+    pub(super) fn generation(&self) -> u64 {
+        self.active_mix.borrow().generation
+    }
+
     /// Returns the fault of this request. A fault of an open watch is counted when it happens; the caller counts every other fault.
     pub(super) fn decide(&self, api_request: &ApiRequest) -> Option<Fault> {
         let mix = self.active_mix.borrow().mix;

@@ -1,6 +1,11 @@
 //! Tests of the control of a proxy: rules come before mixes, and what was ordered must come.
 
+use http_body_util::BodyExt;
+use hyper::{HeaderMap, Method};
+
+use super::super::carry::Sent;
 use super::super::mix::Rate;
+use super::super::stream;
 use super::*;
 use crate::wait::millis;
 
@@ -117,4 +122,18 @@ async fn between_two_renewals_of_a_lease_at_most_one_call_fails() {
         }
     }
     assert_eq!(most, 1);
+}
+
+#[tokio::test]
+async fn an_end_between_the_decision_and_the_answer_of_the_server_ends_the_silence_of_the_watch() {
+    let (control, uri) = (control(), "/api/v1/nodes?watch=true");
+    // It is not asked: the answer is there.
+    let server = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    let sent = Sent { method: Method::GET, uri: uri.parse().unwrap(), headers: HeaderMap::new(), body: Bytes::new() };
+    let silent = (control.generation(), Some((Duration::ZERO, StreamFault::Silent(secs(3600)))));
+    control.end_old_lists();
+    let event = b"{\"type\":\"ADDED\",\"object\":{}}\n";
+    let mut events = stream::relay(event.to_vec().into(), sent, api_request("GET", uri), silent, control, server);
+    let frame = timeout(secs(5), events.frame()).await.expect("the event is not held back").unwrap().unwrap();
+    assert_eq!(frame.into_data().unwrap(), &event[..]);
 }

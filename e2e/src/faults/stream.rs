@@ -73,17 +73,21 @@ struct Relay {
     over: bool,
 }
 
-/// Relays the events of a watch. The fault of a rule comes `first`, then the faults of the mix.
+/// The generation of the mix when the request was decided, and the fault of a rule, which comes first.
+pub(super) type First = (u64, Option<(Duration, StreamFault)>);
+
+/// Relays the events of a watch. The fault of a rule comes first, then the faults of the mix.
 pub(super) fn relay(
     body: kube::client::Body,
     sent: Sent,
     api_request: ApiRequest,
-    first: Option<(Duration, StreamFault)>,
+    (generation, first): First,
     control: Arc<Control>,
     server: Client,
 ) -> Body {
-    let active_mix = control.active_mix.subscribe();
-    let generation = active_mix.borrow().generation;
+    let mut active_mix = control.active_mix.subscribe();
+    // The generation may have changed since the decision.
+    active_mix.mark_changed();
     let sent_version = api_request.version.clone();
     let relay = Relay {
         from_server: Box::pin(body.into_data_stream().map(|chunk| chunk.map_err(Broken::other))),
