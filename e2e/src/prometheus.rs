@@ -105,13 +105,25 @@ impl Prometheus {
 
     /// Returns the names of the firing alerts, sorted.
     pub async fn firing(&self) -> Result<Vec<String>> {
-        let data = self.get("/api/v1/alerts").await?;
-        let alerts = data.get("alerts").and_then(Value::as_array).context("no alerts")?;
-        let fires = |alert: &&Value| alert.get("state").and_then(Value::as_str) == Some("firing");
-        let name = |alert: &Value| alert.pointer("/labels/alertname").and_then(Value::as_str).map(str::to_owned);
-        let mut names: Vec<String> = alerts.iter().filter(fires).filter_map(name).collect();
+        let mut names: Vec<String> = self.firing_labels().await?.iter().map(|labels| label(labels, "alertname")).collect();
         names.sort();
         Ok(names)
+    }
+
+    /// Returns the values of these labels of each firing alert of this name. The series `ALERTS` gets its sample a moment after the alert fires; this
+    /// is the state of the alert itself.
+    pub async fn firing_of(&self, alert: &str, labels: &[&str]) -> Result<Vec<Vec<String>>> {
+        let all = self.firing_labels().await?;
+        let of = all.iter().filter(|one| label(one, "alertname") == alert);
+        Ok(of.map(|one| labels.iter().map(|name| label(one, name)).collect()).collect())
+    }
+
+    /// Returns the labels of each firing alert.
+    async fn firing_labels(&self) -> Result<Vec<Value>> {
+        let data = self.get("/api/v1/alerts").await?;
+        let alerts = data.get("alerts").and_then(Value::as_array).context("no alerts")?;
+        let firing = alerts.iter().filter(|alert| alert.get("state").and_then(Value::as_str) == Some("firing"));
+        Ok(firing.map(|alert| alert.get("labels").cloned().unwrap_or_default()).collect())
     }
 
     async fn get(&self, path: &str) -> Result<Value> {
@@ -120,6 +132,11 @@ impl Prometheus {
         let answer: Value = serde_json::from_str(&body).context("no JSON")?;
         answer.get("data").cloned().context("no data")
     }
+}
+
+/// Returns the value of a label; empty if there is none.
+fn label(labels: &Value, name: &str) -> String {
+    labels.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn sample(one: &Value) -> Result<Sample> {

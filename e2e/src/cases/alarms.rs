@@ -77,8 +77,8 @@ async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Res
     make_queue_of(client, "org-a", json!({"parent": "org"})).await?;
     Workload::new("owed").replicas(3).gang("3").asks(&[("cpu", "1")]).queue("org-a").make(client).await?;
     wait_firing(prometheus, &["PodgroupQueueOwed"]).await?;
-    let firing = prometheus.query("count by (queue, resource) (ALERTS{alertname=\"PodgroupQueueOwed\",alertstate=\"firing\"})").await?;
-    ensure!(firing == [("queue=org,resource=cpu".to_owned(), 1.0)], "the alert fires for {firing:?}");
+    let firing = prometheus.firing_of("PodgroupQueueOwed", &["queue", "resource"]).await?;
+    ensure!(firing == [["org", "cpu"]], "the alert fires for {firing:?}");
     patch_queue(client, "keeps", json!({"spec": {"reclaimable": true}})).await?;
     wait_running(client, "owed", 3, 30).await?;
     wait_firing(prometheus, &[]).await
