@@ -74,7 +74,7 @@ unit: tools ## unit and property tests, with a new seed each time, which is prin
 		PODGROUP_DIFFERENTIAL_HISTORIES=$(HISTORIES) PODGROUP_DIFFERENTIAL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
 
 observer: tools ## the observer's own tests on a real control plane
-	cargo test -p e2e --test observer $(OPTIMIZED) -- --include-ignored
+	cargo test --workspace --test observer $(OPTIMIZED) -- --include-ignored
 
 unit-build: prerequisites
 	cargo test --workspace --no-run $(OPTIMIZED)

@@ -76,6 +76,9 @@ BIN=$work/bin PODGROUP_E2E=$work/bin/e2e PODGROUP_BUILT=1 part cases verb e2e ||
 printf '\n'
 cat "$work/sum"
 printf '%-9s        in %s\n' all "$(took $((SECONDS - began)))"
+# The end of a long output is what is read first, so what failed stands there by its name: tests of cargo, and cases.
+awk '/^failures:$/ { names = 1; next } names && /^    [a-z]/ { print "failed: " $1; next } /^[^ ]/ { names = 0 } /^failed: [A-Z]/' \
+  "$work/unit.log" "$work/observer.log" "$work/cases.log" 2>/dev/null | sort -u
 # One line for all: the tests of cargo (`test result: ok. 668 passed; 0 failed; ...`) and the cases (`138 passed, 0 failed`).
 cat "$work/observer.log" "$work/unit.log" "$work/cases.log" | awk '
   /^test result: / || /^[0-9]+ passed, [0-9]+ failed$/ {
