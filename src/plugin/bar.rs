@@ -5,7 +5,7 @@ use crate::resources::Amount;
 /// The number of cells of a bar.
 pub(super) const WIDTH: usize = 20;
 
-/// Draws `[██████▒▒····|·······]`: used, then reserved, of `most`; `|` is where `deserved` ends. `None` where there is no maximum to compare with.
+/// Draws `[██████▒▒····|·······]`: used, then reserved, of `most`; `|` is where `deserved` ends, also where more than that is used. `None` where there is no maximum to compare with.
 #[must_use]
 pub(super) fn bar(used: Amount, reserved: Amount, deserved: Option<Amount>, most: Option<Amount>) -> Option<String> {
     let most = most.filter(|most| most.is_positive())?;
@@ -15,9 +15,9 @@ pub(super) fn bar(used: Amount, reserved: Amount, deserved: Option<Amount>, most
     let mut bar = String::from("[");
     for cell in 0..WIDTH {
         let drawn = match cell {
+            _ if mark == Some(cell) => '|',
             _ if cell < full => '█',
             _ if cell < taken => '▒',
-            _ if mark == Some(cell) => '|',
             _ => '·',
         };
         bar.push(drawn);
@@ -51,6 +51,7 @@ mod tests {
             bar(Amount::from_units(used), Amount::from_units(reserved), deserved.map(Amount::from_units), most.map(Amount::from_units))
         };
         assert_eq!(of(5, 2, Some(8), Some(10)).unwrap(), "[██████████▒▒▒▒··|···]");
+        assert_eq!(of(8, 1, Some(5), Some(10)).unwrap(), "[██████████|█████▒▒··]", "more than deserved");
         assert_eq!(of(0, 0, None, Some(10)).unwrap(), "[····················]");
         assert_eq!(of(12, 0, Some(10), Some(10)).unwrap(), "[████████████████████>");
         assert_eq!(of(1, 0, None, Some(1000)).unwrap(), "[█···················]");

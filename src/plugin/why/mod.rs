@@ -149,7 +149,7 @@ impl Report {
                 next,
                 nodes: nodes.as_deref().unwrap_or_default(),
                 namespaces: namespaces.as_deref().unwrap_or_default(),
-                said: condition.is_some() || code.is_some(),
+                said: condition.is_some() || code.is_some() || has_run(&group),
                 refused: code.map(|code| Refused { code, explanation: explanation.as_ref(), own: &group.queue }),
                 shortages: &shortages,
                 schedulers: of_group.iter().flatten().map(|pod| pod.scheduler.to_string()).collect(),
@@ -232,6 +232,11 @@ impl Report {
 pub(super) fn unschedulable(group: &GroupFacts) -> Option<&PodGroupCondition> {
     let last = group.status.conditions.iter().flatten().rfind(|condition| condition.kind.as_deref() == Some(UNSCHEDULABLE));
     last.filter(|condition| condition.status.as_deref() == Some("True"))
+}
+
+/// Returns whether a scheduler has placed the PodGroup's minimum. It need not say anything about pods beyond that on the PodGroup.
+fn has_run(group: &GroupFacts) -> bool {
+    group.status.phase.as_deref() == Some("Running")
 }
 
 /// Returns the code in the PodGroup's condition; `None` if there is none, or if another scheduler or version wrote it.

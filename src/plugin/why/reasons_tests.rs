@@ -349,6 +349,15 @@ fn gated_members_of_a_task_exist_already() {
 }
 
 #[test]
+fn a_scheduler_that_placed_the_minimum_is_not_said_to_be_missing() {
+    let (mut case, part) = cases().remove("NotTried").unwrap();
+    assert!(case.report().changes.join("\n").contains(part));
+    case.group.status.phase = Some("Running".to_owned());
+    let changes = case.report().changes.join("\n");
+    assert!(!changes.contains(part), "{changes}");
+}
+
+#[test]
 fn during_a_preemption_no_change_is_advised() {
     let (mut case, _) = cases().remove("WaitingForPreemption").unwrap();
     case.nodes.iter_mut().for_each(|node| node.allocatable = crate::resources::Resources::new());
