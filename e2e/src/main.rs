@@ -168,7 +168,12 @@ async fn cluster_up(with_programs: bool, folder: PathBuf) -> Result<()> {
     let mut world = World::bare(Scratch::at(folder)?, "up", &setup, 0).await?;
     world.install(&setup).await?;
     let kubeconfig = world.cluster().kubeconfig().display().to_string();
+    // The programs are no pods here, so the plugin has to be told where the scheduler is.
+    let scheduler = world.scheduler().map(|program| program.port()).ok().filter(|_| with_programs);
     world.keep()?;
+    if let Some(port) = scheduler {
+        say::line(format!("# for kubectl podgroup: --scheduler-url http://127.0.0.1:{port}"));
+    }
     say::line(format!("export KUBECONFIG={kubeconfig}"));
     Ok(())
 }
