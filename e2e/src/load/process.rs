@@ -40,6 +40,16 @@ pub fn open_files(pid: u32) -> Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
+/// Returns how many TCP handshakes the servers of this machine have completed since its start.
+pub fn handshakes() -> Result<u64> {
+    let counters = std::fs::read_to_string("/proc/net/snmp")?;
+    // A line with the names, and one with the values.
+    let mut tcp = counters.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (tcp.next().context("names")?, tcp.next().context("values")?);
+    let passive = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "PassiveOpens");
+    passive.context("PassiveOpens")?.1.parse().context("PassiveOpens")
+}
+
 /// Resets the peak.
 pub fn forget_peak(pid: u32) -> Result<()> {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").context("clear_refs")
