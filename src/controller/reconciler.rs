@@ -34,9 +34,6 @@ use super::observed::{GroupSnapshot, Observation, Observed, PodRef};
 /// all the time, and the key waits for its back-off.
 const MAX_STEPS_PER_ATTEMPT: u8 = 8;
 
-/// The most warnings about one owner at a time. There are fewer kinds of warnings, so this only bounds the number of Events.
-const MAX_WARNINGS: usize = 8;
-
 /// The result of one task of the pool.
 enum TaskResult {
     /// The step was carried out. `known` is the version of the PodGroup that the step was decided on; `None` if there was none.
@@ -251,7 +248,6 @@ impl Reconciler {
                 let refused = state.refusal_to_report(clock::monotonic());
                 warnings(desired, existing, refused, state.recreations.to_report(clock::monotonic()))
             })
-            .take(MAX_WARNINGS)
             .collect();
         let new: Vec<Warning> = found.difference(&state.reported).cloned().collect();
         let actor = Arc::clone(&self.actor);

@@ -19,25 +19,21 @@ pub struct Warning {
     pub message: String,
 }
 
-/// Returns the warnings about the PodGroup that an owner asks for, in a fixed order.
+/// The most warnings of one owner at a time. There are fewer reasons, so this bounds only the number of faults.
+const MAX_WARNINGS: usize = 8;
+
+/// Returns the warnings about the PodGroup that an owner asks for: at most eight, in a fixed order. Warnings about the PodGroup come first. A template can
+/// have any number of faults, and a default replaces each of these values.
 ///
-/// `refused` is the message of the API server when it refuses the PodGroup. `deleted` is whether other clients delete the PodGroup again and again. Empty while the owner wants no pods: the templates of old ReplicaSets still
-/// have faults that were corrected in the Deployment long ago.
+/// `refused` is the message of the API server when it refuses the PodGroup. `deleted` is whether other clients delete the PodGroup again and again. Empty
+/// while the owner wants no pods: the templates of old ReplicaSets still have faults that were corrected in the Deployment long ago.
 #[must_use]
 pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Option<&str>, deleted: bool) -> Vec<Warning> {
     let warning = |reason, message| Warning { about: desired.event_target.clone(), reason, message };
     if !desired.wants_pods {
         return Vec::new();
     }
-    let mut found: Vec<Warning> = desired.faults.iter().map(|fault| warning("InvalidPodGroupSource", fault.to_string())).collect();
-    if let Some(set) = &desired.part_of {
-        let OwnerSet { object: ObjectRef { kind, name, .. }, owners, .. } = set;
-        let message = format!(
-            "{MIN_MEMBER} is for this object alone: {kind} {name} creates {owners} such objects, each with its own PodGroup, and they do not wait \
-             for each other. For one gang write the annotation {GANG}: {GANG_OF_JOBSET} on every pod template"
-        );
-        found.push(warning("GangOfOnePart", message));
-    }
+    let mut found = Vec::new();
     if let Some(Existing::Foreign(_, why)) = existing {
         let name = &desired.intent.group.name;
         let why = match why {
@@ -60,6 +56,16 @@ pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Op
         );
         found.push(warning("PodGroupDeletedRepeatedly", message));
     }
+    if let Some(set) = &desired.part_of {
+        let OwnerSet { object: ObjectRef { kind, name, .. }, owners, .. } = set;
+        let message = format!(
+            "{MIN_MEMBER} is for this object alone: {kind} {name} creates {owners} such objects, each with its own PodGroup, and they do not wait \
+             for each other. For one gang write the annotation {GANG}: {GANG_OF_JOBSET} on every pod template"
+        );
+        found.push(warning("GangOfOnePart", message));
+    }
+    found.extend(desired.faults.iter().map(|fault| warning("InvalidPodGroupSource", fault.to_string())));
+    found.truncate(MAX_WARNINGS);
     found
 }
 

@@ -26,11 +26,11 @@ fn reasons(desired: &DesiredGroup, existing: Option<&Existing>, refused: Option<
 fn each_warning_is_about_the_object_that_people_edit() {
     let foreign = foreign(NotOurs::Unlabelled);
     let desired = desired(true, vec![Fault::new("a", "b", "c")]);
-    assert_eq!(reasons(&desired, Some(&foreign), Some("no")), ["InvalidPodGroupSource", "PodGroupNotOurs", "PodGroupRefused"]);
+    assert_eq!(reasons(&desired, Some(&foreign), Some("no")), ["PodGroupNotOurs", "PodGroupRefused", "InvalidPodGroupSource"]);
     let messages = warnings(&desired, None, Some("because"), true);
     assert!(messages.iter().all(|warning| warning.about == object("Deployment")));
     assert!(messages.iter().any(|warning| warning.message.contains("podgroup-1") && warning.message.contains("because")));
-    let deleted = messages.last().map(|warning| (warning.reason, warning.message.contains("delete PodGroup podgroup-1 again and again")));
+    let deleted = messages.get(1).map(|warning| (warning.reason, warning.message.contains("delete PodGroup podgroup-1 again and again")));
     assert_eq!(deleted, Some(("PodGroupDeletedRepeatedly", true)));
 }
 
@@ -59,6 +59,20 @@ fn a_gang_of_one_job_of_a_jobset_is_reported_with_the_way_to_one_gang() {
     for part in ["JobSet train creates 2 such objects", "podgroup.dev/gang: jobset"] {
         assert!(found.iter().all(|warning| warning.message.contains(part)), "{found:?}");
     }
+}
+
+#[test]
+fn faults_of_values_hide_no_warning_about_the_podgroup() {
+    let jobset = ObjectRef { name: "train".into(), ..object("JobSet") };
+    let set =
+        OwnerSet { object: jobset, owners: 2, group: GroupKey::new("ns", "jobset-train-0"), joins: false, index: 0, pods: 2, born: None };
+    let faults = (0..20).map(|number| Fault::new("a", &number.to_string(), "c")).collect();
+    let desired = DesiredGroup { part_of: Some(set), ..desired(true, faults) };
+    let found = warnings(&desired, Some(&foreign(NotOurs::Unlabelled)), Some("no"), true);
+    let reasons: Vec<&str> = found.iter().map(|warning| warning.reason).collect();
+    assert_eq!(reasons[..4], ["PodGroupNotOurs", "PodGroupRefused", "PodGroupDeletedRepeatedly", "GangOfOnePart"]);
+    let values: Vec<&str> = found[4..].iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(values, ["a \"0\": c", "a \"1\": c", "a \"2\": c", "a \"3\": c"], "the first faults");
 }
 
 #[test]
