@@ -3,6 +3,8 @@
 //! A user knows the name of a Deployment, a Job or a pod. The PodGroup follows from it as everywhere in this project
 //! ([`crate::api::membership`]).
 
+use std::collections::BTreeSet;
+
 use futures::future::join_all;
 use futures::join;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -30,7 +32,7 @@ pub struct Found {
     pub group: GroupFacts,
     /// Its owner, as in `ReplicaSet train-7c9`.
     pub owner: Option<String>,
-    /// The UIDs of the requested object, of its controller and of the PodGroup: their Events are shown.
+    /// The UIDs of the requested object and of the PodGroup, with their owners up to a Deployment, CronJob or JobSet: their Events are shown.
     pub uids: Vec<String>,
     /// Other PodGroups of the requested object.
     pub others: Vec<String>,
@@ -40,7 +42,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Absent {
     what: String,
-    uid: String,
+    uids: Vec<String>,
     why: Vec<String>,
     events: Vec<Event>,
     unknown: Vec<Gap>,
@@ -55,7 +57,7 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     let (kind, object) = object(fetch, namespace, target).await?;
     let meta = meta(&object);
     let uid = meta.uid.clone().unwrap_or_default();
-    let uids: Vec<String> = [uid.clone()].into_iter().chain(controller_of(&meta).map(|owner| owner.uid.clone())).collect();
+    let uids = with_owners(fetch, namespace, &meta, gaps).await;
     if kind == Kind::PodGroup {
         let group =
             PodGroup::deserialize(&object).map_err(|error| format!("PodGroup {namespace}/{} cannot be read: {error}", target.name))?;
@@ -76,12 +78,36 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     let mut groups = groups.into_iter();
     let Some(group) = groups.next() else {
         let what = format!("{} {namespace}/{}", kind.as_str(), target.name);
-        return Ok(Err(Absent { what, uid, why: why_absent(kind, &object, &keys), events: Vec::new(), unknown: Vec::new() }));
+        return Ok(Err(Absent { what, uids, why: why_absent(kind, &object, &keys), events: Vec::new(), unknown: Vec::new() }));
     };
     let others = groups
         .map(|group| format!("{} ({})", group.metadata.name.as_deref().unwrap_or_default(), phase(&group).unwrap_or("no phase yet")))
         .collect();
     Ok(Ok(found(&group, uids, others)))
+}
+
+/// Returns the UIDs of the object and of its owners. The controller writes its warnings onto the object that people edit: a Deployment, not its ReplicaSet, and
+/// for one PodGroup of a whole JobSet onto the JobSet, not its Jobs.
+async fn with_owners(fetch: &Fetch, namespace: &str, meta: &ObjectMeta, gaps: &mut Vec<Gap>) -> Vec<String> {
+    let mut uids: Vec<String> = meta.uid.iter().cloned().collect();
+    let Some(owner) = controller_of(meta) else { return uids };
+    uids.push(owner.uid.clone());
+    let kind = match (owner.api_version.as_str(), owner.kind.as_str()) {
+        ("apps/v1", "ReplicaSet") => Kind::ReplicaSet,
+        ("batch/v1", "Job") => Kind::Job,
+        _ => return uids,
+    };
+    // A user can write any owner reference.
+    if is_name(&owner.name) {
+        match fetch.get(&format!("{}/{}", kind.path(Some(namespace)), owner.name)).await {
+            Ok(object) => {
+                let above = object.as_ref().map(self::meta).filter(|meta| meta.uid.as_ref() == Some(&owner.uid));
+                uids.extend(above.as_ref().and_then(controller_of).map(|above| above.uid.clone()));
+            }
+            Err(error) => gaps.push(Gap::new(format!("the owner of {} {}, and its Events", owner.kind, owner.name), told(&error))),
+        }
+    }
+    uids
 }
 
 /// Returns the PodGroups of the owners of this kind that are owned by this UID.
@@ -148,10 +174,11 @@ fn meant(target: &Target, here: &[(Kind, ObjectMeta)], elsewhere: &[(Kind, Objec
 }
 
 fn found(group: &PodGroup, mut uids: Vec<String>, others: Vec<String>) -> Found {
-    uids.extend(group.metadata.uid.clone());
-    uids.retain(|uid| !uid.is_empty());
-    uids.dedup();
-    let owner = controller_of(&group.metadata).map(|owner| format!("{} {}", owner.kind, owner.name));
+    let owner = controller_of(&group.metadata);
+    uids.extend(group.metadata.uid.iter().chain(owner.map(|owner| &owner.uid)).cloned());
+    let mut known = BTreeSet::new();
+    uids.retain(|uid| !uid.is_empty() && known.insert(uid.clone()));
+    let owner = owner.map(|owner| format!("{} {}", owner.kind, owner.name));
     Found { group: GroupFacts::of(group), owner, uids, others }
 }
 
@@ -207,10 +234,10 @@ fn why_absent(kind: Kind, object: &Value, keys: &[GroupKey]) -> Vec<String> {
 }
 
 impl Absent {
-    /// Returns the UID of the object. Its Events are shown.
+    /// Returns the UIDs of the object and of its owners. Their Events are shown.
     #[must_use]
-    pub fn uid(&self) -> &str {
-        &self.uid
+    pub fn uids(&self) -> &[String] {
+        &self.uids
     }
 
     /// Returns the same with Events and gaps.
@@ -248,52 +275,5 @@ impl Absent {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_group_of_an_owner_comes_from_its_template_or_is_its_own() {
-        let uid = "0a1b2c3d-0000-1111-2222-333344445555";
-        let owner = |annotations: Value| json!({"metadata": {"namespace": "ns", "uid": uid}, "spec": {"template": {"metadata": {"annotations": annotations}}}});
-        assert_eq!(group_of_owner(&owner(json!({}))), GroupKey::generated("ns", uid));
-        assert_eq!(group_of_owner(&owner(json!({"scheduling.k8s.io/group-name": "spark"}))), GroupKey::new("ns", "spark"));
-        assert_eq!(group_of_owner(&owner(json!(7))), GroupKey::generated("ns", uid));
-        let mut job = owner(json!({"podgroup.dev/gang": "jobset"}));
-        assert_eq!(group_of_owner(&job), GroupKey::generated("ns", uid), "no labels of a JobSet");
-        job["spec"]["template"]["metadata"]["labels"] = json!({"jobset.sigs.k8s.io/jobset-name": "train",
-            "jobset.sigs.k8s.io/restart-attempt": "0", "jobset.sigs.k8s.io/global-replicas": "2"});
-        assert_eq!(group_of_owner(&job), GroupKey::new("ns", "jobset-train-0"));
-    }
-
-    #[test]
-    fn a_missing_name_is_searched_in_other_namespaces_and_among_similar_names() {
-        let target = Target { kind: None, name: "trian".to_owned() };
-        let object = |kind, namespace: &str, name: &str| {
-            (kind, ObjectMeta { name: Some(name.to_owned()), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() })
-        };
-        let here = [object(Kind::PodGroup, "ns", "podgroup-0a1b"), object(Kind::Deployment, "ns", "tran")];
-        let there: Vec<_> = ["b", "a", "a", "d", "c"].iter().map(|namespace| object(Kind::Pod, namespace, "trian")).collect();
-        assert_eq!(meant(&target, &here, &[]), "did you mean deployment/tran?");
-        assert_eq!(meant(&target, &here[..1], &there[..1]), "there is one in namespace b (say -n b)");
-        assert_eq!(
-            meant(&target, &here, &there[..3]),
-            "there are some in 2 other namespaces (a, b; say -n); or did you mean deployment/tran?"
-        );
-        assert_eq!(meant(&target, &[], &there), "there are some in 4 other namespaces (a, b, c and 1 more; say -n)");
-        assert_eq!(meant(&target, &here[..1], &[]), "see kubectl get podgroups -A, or say -n");
-    }
-
-    #[test]
-    fn for_an_object_without_a_group_the_missing_parts_are_named() {
-        let object = json!({"spec": {"replicas": 0, "template": {"spec": {}}}});
-        let why = why_absent(Kind::Deployment, &object, &[GroupKey::new("ns", "../x")]).join(" | ");
-        for part in ["PodGroup ../x, which can be no name", "wants no pods", "schedulerName default-scheduler"] {
-            assert!(why.contains(part), "{why}");
-        }
-        let template = json!({"spec": {"template": {"spec": {"schedulerName": "ours"}}}});
-        let why = why_absent(Kind::CronJob, &json!({"spec": {"suspend": true, "jobTemplate": template}}), &[]).join(" | ");
-        for part in ["it has no Job yet", "it is suspended", "schedulerName ours"] {
-            assert!(why.contains(part), "{why}");
-        }
-    }
-}
+#[path = "find_tests.rs"]
+mod tests;

@@ -91,7 +91,7 @@ impl Shell {
         let found = match find(&self.fetch, &self.namespace, target, &mut gaps).await? {
             Ok(found) => found,
             Err(absent) => {
-                let (events, more) = self.events(&[absent.uid().to_owned()]).await;
+                let (events, more) = self.events(absent.uids()).await;
                 gaps.extend(more);
                 let absent = absent.told(events, gaps);
                 return Ok(Answer { page: absent.page(), json: absent.json(), code: ExitCode::FAILURE });

@@ -1,0 +1,103 @@
+//! Tests of how the PodGroup that a user means is found.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use kube::Client;
+
+use super::*;
+
+/// Answers for a JobSet with one Job of one pod, and for its PodGroup if that exists.
+fn fetch(group: Option<&'static str>) -> Fetch {
+    let owned = |kind: &str, name: &str, owner: Value| {
+        let labels = json!({"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/restart-attempt": "0",
+            "jobset.sigs.k8s.io/global-replicas": "1"});
+        json!({"kind": kind, "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-of-{name}"), "ownerReferences": [owner],
+            "labels": labels, "annotations": {"podgroup.dev/gang": "jobset"}}, "spec": {}})
+    };
+    let by = |version: &str, kind: &str, name: &str| json!({"apiVersion": version, "kind": kind, "name": name, "uid": format!("uid-of-{name}"), "controller": true});
+    let answer = move |request: Request| async move {
+        let of_jobset = by("jobset.x-k8s.io/v1alpha2", "JobSet", "train");
+        let pod_group = |name: &str| owned("PodGroup", name, of_jobset.clone());
+        match request.uri().path() {
+            "/api/v1/namespaces/ns/pods/train-0-0" => {
+                axum::Json(owned("Pod", "train-0-0", by("batch/v1", "Job", "train-0"))).into_response()
+            }
+            "/apis/batch/v1/namespaces/ns/jobs/train-0" => axum::Json(owned("Job", "train-0", of_jobset)).into_response(),
+            "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups" => {
+                axum::Json(json!({"items": group.map(pod_group).into_iter().collect::<Vec<_>>(), "metadata": {}})).into_response()
+            }
+            "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/jobset-train-0" => {
+                axum::Json(pod_group("jobset-train-0")).into_response()
+            }
+            _ => (StatusCode::NOT_FOUND, axum::Json(json!({"kind": "Status", "code": 404, "reason": "NotFound"}))).into_response(),
+        }
+    };
+    Fetch::new(Client::new(Router::new().fallback(answer), "ns"), Duration::from_secs(10))
+}
+
+#[tokio::test]
+async fn the_events_of_the_jobset_are_read_for_its_podgroup_and_its_pods() {
+    let of = |kind, name: &str, group| {
+        let target = Target { kind: Some(kind), name: name.to_owned() };
+        async move {
+            let mut gaps = Vec::new();
+            let found = find(&fetch(group), "ns", &target, &mut gaps).await.unwrap();
+            assert_eq!(gaps, []);
+            match found {
+                Ok(found) => (true, found.uids.join(" ")),
+                Err(absent) => (false, absent.uids().join(" ")),
+            }
+        }
+    };
+    let (pods, group) = ("uid-of-train-0-0 uid-of-train-0 uid-of-train", "jobset-train-0");
+    assert_eq!(of(Kind::Pod, "train-0-0", Some(group)).await, (true, format!("{pods} uid-of-{group}")));
+    assert_eq!(of(Kind::Pod, "train-0-0", None).await, (false, pods.to_owned()));
+    assert_eq!(of(Kind::PodGroup, group, Some(group)).await, (true, format!("uid-of-{group} uid-of-train")));
+}
+
+#[test]
+fn the_group_of_an_owner_comes_from_its_template_or_is_its_own() {
+    let uid = "0a1b2c3d-0000-1111-2222-333344445555";
+    let owner = |annotations: Value| json!({"metadata": {"namespace": "ns", "uid": uid}, "spec": {"template": {"metadata": {"annotations": annotations}}}});
+    assert_eq!(group_of_owner(&owner(json!({}))), GroupKey::generated("ns", uid));
+    assert_eq!(group_of_owner(&owner(json!({"scheduling.k8s.io/group-name": "spark"}))), GroupKey::new("ns", "spark"));
+    assert_eq!(group_of_owner(&owner(json!(7))), GroupKey::generated("ns", uid));
+    let mut job = owner(json!({"podgroup.dev/gang": "jobset"}));
+    assert_eq!(group_of_owner(&job), GroupKey::generated("ns", uid), "no labels of a JobSet");
+    job["spec"]["template"]["metadata"]["labels"] = json!({"jobset.sigs.k8s.io/jobset-name": "train",
+        "jobset.sigs.k8s.io/restart-attempt": "0", "jobset.sigs.k8s.io/global-replicas": "2"});
+    assert_eq!(group_of_owner(&job), GroupKey::new("ns", "jobset-train-0"));
+}
+
+#[test]
+fn a_missing_name_is_searched_in_other_namespaces_and_among_similar_names() {
+    let target = Target { kind: None, name: "trian".to_owned() };
+    let object = |kind, namespace: &str, name: &str| {
+        (kind, ObjectMeta { name: Some(name.to_owned()), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() })
+    };
+    let here = [object(Kind::PodGroup, "ns", "podgroup-0a1b"), object(Kind::Deployment, "ns", "tran")];
+    let there: Vec<_> = ["b", "a", "a", "d", "c"].iter().map(|namespace| object(Kind::Pod, namespace, "trian")).collect();
+    assert_eq!(meant(&target, &here, &[]), "did you mean deployment/tran?");
+    assert_eq!(meant(&target, &here[..1], &there[..1]), "there is one in namespace b (say -n b)");
+    assert_eq!(meant(&target, &here, &there[..3]), "there are some in 2 other namespaces (a, b; say -n); or did you mean deployment/tran?");
+    assert_eq!(meant(&target, &[], &there), "there are some in 4 other namespaces (a, b, c and 1 more; say -n)");
+    assert_eq!(meant(&target, &here[..1], &[]), "see kubectl get podgroups -A, or say -n");
+}
+
+#[test]
+fn for_an_object_without_a_group_the_missing_parts_are_named() {
+    let object = json!({"spec": {"replicas": 0, "template": {"spec": {}}}});
+    let why = why_absent(Kind::Deployment, &object, &[GroupKey::new("ns", "../x")]).join(" | ");
+    for part in ["PodGroup ../x, which can be no name", "wants no pods", "schedulerName default-scheduler"] {
+        assert!(why.contains(part), "{why}");
+    }
+    let template = json!({"spec": {"template": {"spec": {"schedulerName": "ours"}}}});
+    let why = why_absent(Kind::CronJob, &json!({"spec": {"suspend": true, "jobTemplate": template}}), &[]).join(" | ");
+    for part in ["it has no Job yet", "it is suspended", "schedulerName ours"] {
+        assert!(why.contains(part), "{why}");
+    }
+}
