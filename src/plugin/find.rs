@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::api::jobset::jobset_of_group;
 use crate::api::membership::{GroupKey, controller_of, group_of};
 use crate::api::{GroupFacts, PodGroup};
 use crate::runtime::call::CallError;
@@ -216,6 +217,12 @@ fn why_absent(kind: Kind, object: &Value, keys: &[GroupKey]) -> Vec<String> {
     for key in keys {
         let odd = if is_name(&key.name) { "" } else { ", which can be no name" };
         why.push(format!("it would be PodGroup {}{odd}", key.name));
+        if let Some((jobset, _)) = jobset_of_group(&key.name) {
+            why.push(format!(
+                "that is the PodGroup of the whole JobSet {jobset} (podgroup.dev/gang: jobset): the controller makes it when the pod template of a Job \
+                 of the JobSet has this annotation and names a scheduler that it serves"
+            ));
+        }
     }
     if keys.is_empty() {
         why.push(format!("it has no {} yet", if kind == Kind::CronJob { "Job" } else { "ReplicaSet" }));

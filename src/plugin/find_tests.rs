@@ -95,6 +95,8 @@ fn for_an_object_without_a_group_the_missing_parts_are_named() {
     for part in ["PodGroup ../x, which can be no name", "wants no pods", "schedulerName default-scheduler"] {
         assert!(why.contains(part), "{why}");
     }
+    let why = why_absent(Kind::Job, &json!({}), &[GroupKey::new("ns", "jobset-train-1")]).join(" | ");
+    assert!(why.contains("the PodGroup of the whole JobSet train (podgroup.dev/gang: jobset)"), "{why}");
     let template = json!({"spec": {"template": {"spec": {"schedulerName": "ours"}}}});
     let why = why_absent(Kind::CronJob, &json!({"spec": {"suspend": true, "jobTemplate": template}}), &[]).join(" | ");
     for part in ["it has no Job yet", "it is suspended", "schedulerName ours"] {

@@ -137,8 +137,8 @@ codes! {
         "the anti-affinity of the pod, or of running pods, keeps it away from most nodes",
         "add nodes, in a further domain of its topology key; or wait";
     PodGroupNotFound:
-        "the PodGroup that the pods name does not exist",
-        "create it, or remove the annotation";
+        "the PodGroup of the pods does not exist: the one that they name, or that of their JobSet (`podgroup.dev/gang: jobset`)",
+        "create it, or remove the annotation. The controller creates that of a JobSet if the pod template names a scheduler that it serves";
     PreemptionBackoff:
         "pods that had to leave are still there; it is retried",
         "look at their PodDisruptionBudget";

@@ -70,7 +70,10 @@ impl<'a> Refused<'a> {
             Code::PodAntiAffinity => "add nodes (where the anti-affinity is by zone, in a further zone), or wait for the pods with a conflicting anti-affinity to end".to_owned(),
             Code::PodGroupNotFound => {
                 let name = self.explanation.and_then(|all| all.pod_group.as_deref()).map(|name| format!(" {name}")).unwrap_or_default();
-                format!("PodGroup{name} must be made, or its pods not name it (annotation scheduling.k8s.io/group-name)")
+                format!(
+                    "PodGroup{name} must be made, or its pods not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet \
+                     (podgroup.dev/gang: jobset) if the pod template names a scheduler that it serves"
+                )
             }
             Code::PreemptionBackoff => {
                 format!("the pods that were to be preempted must be evictable{}; the scheduler retries within a minute", self.detail())

@@ -159,7 +159,11 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             "cpu 2 must become free in queue q and below it beside the 2 that are kept there for guarantees, or nodes be added, or",
         ),
         ("NoNodes", Case::of_nodes(None, |case| case.nodes.clear()), "there must be nodes"),
-        ("PodGroupNotFound", Case::said(Refusal::NoGroup { name: "g".into() }), "PodGroup g must be made"),
+        (
+            "PodGroupNotFound",
+            Case::said(Refusal::NoGroup { name: "g".into() }),
+            "PodGroup g must be made, or its pods not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet (podgroup.dev/gang: jobset)",
+        ),
         (
             "NodeAffinity",
             Case::of_nodes(Some(Reason::NodeAffinity), |case| case.pods[0].constraints.node_affinity = Some(Vec::new())),
