@@ -223,12 +223,22 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
     }
 }
 
-/// Returns the PodGroup of the whole JobSet, if the pod asks for it.
+/// Returns the PodGroup of the whole JobSet, if the pod asks for it. The annotation has a meaning only beside the labels of a JobSet: its name, the number
+/// of its restarts, and the number of its Jobs.
 fn of_jobset(meta: &ObjectMeta) -> Option<String> {
     let asks = meta.annotations.as_ref()?.get("podgroup.dev/gang")? == "jobset";
     let label = |name: &str| meta.labels.as_ref()?.get(&format!("jobset.sigs.k8s.io/{name}"));
-    let named = format!("jobset-{}-{}", label("jobset-name")?, label("restart-attempt")?);
-    asks.then_some(named)
+    let is_number = |text: &&String| (1..10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = label("jobset-name").filter(|name| is_dns_label(name))?;
+    let attempt = label("restart-attempt").filter(is_number)?;
+    let _jobs = label("global-replicas").filter(is_number).filter(|jobs| !jobs.starts_with('0'))?;
+    asks.then(|| format!("jobset-{name}-{attempt}"))
+}
+
+/// Returns whether the text is a DNS-1123 label.
+fn is_dns_label(text: &str) -> bool {
+    let inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    (1..64).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 /// Returns whether the annotation, or else the label, says that the object is not preemptable.
@@ -319,11 +329,28 @@ mod tests {
 
     #[test]
     fn a_pod_may_ask_for_the_group_of_its_jobset() {
-        let labels = json!({"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/restart-attempt": "2"});
-        let meta = |gang: &str| serde_json::from_value(json!({"annotations": {"podgroup.dev/gang": gang}, "labels": labels})).unwrap();
-        assert_eq!(of_jobset(&meta("jobset")).as_deref(), Some("jobset-train-2"));
-        assert_eq!(of_jobset(&meta("other")), None);
+        let of = |gang: &str, [name, attempt, jobs]: [&str; 3]| {
+            let pairs = [("jobset-name", name), ("restart-attempt", attempt), ("global-replicas", jobs)];
+            let labels =
+                pairs.iter().filter(|(_, value)| *value != "absent").map(|(key, value)| (format!("jobset.sigs.k8s.io/{key}"), value));
+            let labels: BTreeMap<_, _> = labels.collect();
+            of_jobset(&serde_json::from_value(json!({"annotations": {"podgroup.dev/gang": gang}, "labels": labels})).unwrap())
+        };
+        assert_eq!(of("jobset", ["train", "2", "4"]).as_deref(), Some("jobset-train-2"));
+        assert_eq!(of("jobset", ["train", "02", "4"]).as_deref(), Some("jobset-train-02"), "as it is written");
+        assert_eq!(of("other", ["train", "2", "4"]), None);
         assert_eq!(of_jobset(&ObjectMeta::default()), None);
+        for (at, values) in [
+            (0, &["absent", "", "Train", "a.b", "-a", "a-"][..]),
+            (1, &["absent", "", "x", "-1", "1234567890"][..]),
+            (2, &["absent", "", "x", "0", "04", "-1", "1234567890"][..]),
+        ] {
+            for value in values {
+                let mut labels = ["train", "2", "4"];
+                labels[at] = value;
+                assert_eq!(of("jobset", labels), None, "labels that JobSet does not write: {labels:?}");
+            }
+        }
     }
 
     #[test]
