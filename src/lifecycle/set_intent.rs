@@ -8,9 +8,9 @@
 //! * A stated `group-min-member` is that of the whole PodGroup, and owners that are not there do not count. It is for objects that create some owners only
 //!   when others are ready.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::names::{MIN_MEMBER, QUEUE_NAME};
+use crate::api::names::{COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities;
 use crate::api::workload::{Gang, GroupAnnotations, OwnerFacts, OwnerSet};
 use crate::api::{Fault, GroupKey};
@@ -25,6 +25,9 @@ const MOST_MEMBERS: u32 = 2_147_483_647;
 
 /// The name of the field in a fault about priority classes.
 const PRIORITY_CLASS: &str = "spec.priorityClassName";
+
+/// The name of the copied annotations in a fault about several of them.
+const ANNOTATIONS: &str = "metadata.annotations";
 
 /// An owner with what it says about its set.
 type Part<'a> = (&'a OwnerSet, &'a OwnerFacts);
@@ -139,12 +142,27 @@ fn note_differences(parts: &[Part<'_>], faults: &mut Vec<Fault>) {
     let classes = parts.iter().filter_map(|(_, owner)| owner.priority_class.clone()).collect();
     let found = [
         (MIN_MEMBER, of_key(MIN_MEMBER), "different in parts of one gang; the largest is used"),
+        (MIN_RESOURCES, of_key(MIN_RESOURCES), "different in parts of one gang; that of the first is used"),
         (QUEUE_NAME, of_key(QUEUE_NAME), "different in parts of one gang; that of the first is used"),
         (PRIORITY_CLASS, classes, "different in parts of one gang; the first that is named is used"),
     ];
     for (field, values, why) in found.into_iter().filter(|(_, values, _)| values.len() > 1) {
         faults.push(Fault::new(field, &values.into_iter().collect::<Vec<_>>().join(", "), why));
     }
+    let copied = different_copied(parts);
+    if !copied.is_empty() {
+        // One fault for all of them: there may be thousands.
+        faults.push(Fault::new(ANNOTATIONS, &copied.join(", "), "different in parts of one gang; those of the first are used"));
+    }
+}
+
+/// Returns the keys of the copied annotations that have different values, in order.
+fn different_copied<'a>(parts: &[Part<'a>]) -> Vec<&'a str> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in parts.iter().flat_map(|(_, owner)| &owner.annotations).filter(|(key, _)| key.starts_with(COPIED_PREFIX)) {
+        values.entry(key).or_default().insert(value);
+    }
+    values.into_iter().filter(|(_, values)| values.len() > 1).map(|(key, _)| key).collect()
 }
 
 #[cfg(test)]

@@ -169,6 +169,20 @@ fn each_field_comes_from_the_first_job_that_names_it_and_a_difference_is_a_fault
     let fields = &desired.intent.fields;
     assert_eq!((fields.queue.as_str(), fields.priority_class.as_deref(), fields.annotations.len()), ("a", Some("high"), 1));
     assert_eq!(desired.faults.iter().map(|fault| fault.value.as_str()).collect::<Vec<_>>(), ["a, b", "high, low"]);
+    let resources = |facts, text| asking(facts, &[("scheduling.volcano.sh/group-min-resources", text)]);
+    let copied = |facts: OwnerFacts, value: &str| {
+        let pairs = [("volcano.sh/x", value), ("volcano.sh/same", "1"), ("other.example/x", value)];
+        OwnerFacts { annotations: pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into(), ..facts }
+    };
+    let desired = of(&[copied(resources(job(1, 3), r#"{"cpu":8}"#), "b"), copied(resources(job(0, 2), r#"{"cpu":7}"#), "a")]).unwrap();
+    assert_eq!(desired.intent.fields.min_resources.get("cpu").map(String::as_str), Some("7"));
+    assert_eq!(desired.intent.fields.annotations.get("volcano.sh/x").map(String::as_str), Some("a"));
+    let faults: Vec<String> = desired.faults.iter().map(ToString::to_string).collect();
+    let wanted = [
+        r#"scheduling.volcano.sh/group-min-resources "{\"cpu\":7}, {\"cpu\":8}": different in parts of one gang; that of the first is used"#,
+        r#"metadata.annotations "volcano.sh/x": different in parts of one gang; those of the first are used"#,
+    ];
+    assert_eq!(faults, wanted);
     let silent = of(&[job(0, 2), other]).unwrap();
     assert_eq!((silent.intent.fields.queue.as_str(), silent.faults.len()), ("b", 0), "a Job that names nothing is no difference");
 }
