@@ -12,7 +12,7 @@ use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
 use super::cache::phase::phase;
 use super::cache::{Group, Phase};
-use super::explain::Code;
+use super::explain::{Code, Refusal};
 
 /// The PodGroup waits for nodes: the condition, and the reason of the Event, as in Volcano.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
@@ -47,10 +47,19 @@ pub fn status(group: &Group, facts: &GroupFacts, message: impl FnOnce() -> Strin
             let text = format!("at least {} members have nodes", facts.min_member.max(1));
             set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
         }
-        None if group.is_idle() && is_true(&conditions, SCHEDULED) => {
-            set(&mut conditions, SCHEDULED, "False", NOT_ENOUGH_TASKS, "the PodGroup has no pods that wait or run".to_owned(), now);
+        // A cycle reports nothing, because no pod waits. What the PodGroup has said before is over with its last pod. One that has said nothing waits for its
+        // first pod, which may be created only after the admission.
+        None if group.is_idle() => {
+            if is_true(&conditions, UNSCHEDULABLE) {
+                let refusal = Refusal::NotEnoughTasks { wanted: facts.min_member.max(1), there: group.counts.succeeded, gated: 0 };
+                set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), refusal.message(), now);
+                set(&mut conditions, WAITING, "True", refusal.code().as_str(), String::new(), now);
+            }
+            if has(&conditions, SCHEDULED) {
+                set(&mut conditions, SCHEDULED, "False", NOT_ENOUGH_TASKS, "the PodGroup has no pods that wait or run".to_owned(), now);
+            }
         }
-        // Between the two: it has just become placeable, or it waits for its first pod. The former condition was true until now.
+        // Between the two: it has just become placeable. The former condition was true until now.
         None => {}
     }
     PodGroupStatus {

@@ -60,21 +60,51 @@ fn the_status_of_a_waiting_gang_is_written_once_until_it_changes() {
     assert_eq!(of("Scheduled").status.as_deref(), Some("True"));
 }
 
+/// Runs ticks, in which the watch shows each written status of the PodGroup; returns these statuses.
+fn settle(state: &mut State, from: u64, until: u64) -> Vec<PodGroupStatus> {
+    let mut writes = Vec::new();
+    for millis in (from..until).step_by(250) {
+        let Some(status) = group_status(&answered(state, millis)).cloned() else { continue };
+        let version = (100 + millis).to_string();
+        state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written(&version)), at(millis));
+        let shown = GroupFacts { resource_version: version.as_str().into(), status: status.clone(), ..group("ns", "g", 2, "default") };
+        state.apply(Event::Groups(Change::Apply(shown)), at(millis));
+        writes.push(status);
+    }
+    writes
+}
+
+#[test]
+fn a_podgroup_that_waited_and_lost_its_pods_waits_for_pods_and_one_write_says_so() {
+    let of = |writes: &[PodGroupStatus]| {
+        let conditions = writes.last().unwrap().conditions.clone().unwrap();
+        let texts = conditions.iter().map(|condition| [&condition.kind, &condition.status, &condition.reason, &condition.message]);
+        (writes.len(), texts.map(|texts| texts.map(|text| text.clone().unwrap_or_default()).join(" | ")).collect::<Vec<_>>())
+    };
+    let pods = ["a", "b"].map(|name| pod("ns", name, "g", &[("cpu", 3)]));
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.into(), vec![group("ns", "g", 2, "default")]);
+    let (writes, texts) = of(&settle(&mut state, 0, 5_000));
+    assert!(writes == 1 && texts[0].starts_with("Unschedulable | True | NotEnoughResources | "), "{texts:?}");
+    for name in ["ns/a", "ns/b"] {
+        state.apply(Event::Pods(Change::Delete(Uid::from(name))), at(5_000));
+    }
+    let wanted = [
+        "Unschedulable | True | NotEnoughTasks | NotEnoughPods: the gang needs 2 members, 0 exist",
+        "podgroup.dev/Waiting | True | NotEnoughPods | ",
+    ];
+    assert_eq!(of(&settle(&mut state, 5_000, 6_500)), (1, wanted.map(str::to_owned).to_vec()));
+    assert_eq!(settle(&mut state, 6_500, 25_000), []);
+    // New pods wait for nodes again.
+    for name in ["c", "d"] {
+        state.apply(Event::Pods(Change::Apply(pod("ns", name, "g", &[("cpu", 3)]))), at(25_000));
+    }
+    let (_, texts) = of(&settle(&mut state, 25_000, 29_000));
+    assert!(texts[0].starts_with("Unschedulable | True | NotEnoughResources | "), "{texts:?}");
+}
+
 /// A suspended JobSet deletes its pods, and its PodGroup remains.
 #[test]
 fn a_podgroup_without_pods_is_not_scheduled_any_more_and_one_write_says_so() {
-    fn settle(state: &mut State, from: u64, until: u64) -> Vec<PodGroupStatus> {
-        let mut writes = Vec::new();
-        for millis in (from..until).step_by(250) {
-            let Some(status) = group_status(&answered(state, millis)).cloned() else { continue };
-            let version = (100 + millis).to_string();
-            state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written(&version)), at(millis));
-            let shown = GroupFacts { resource_version: version.as_str().into(), status: status.clone(), ..group("ns", "g", 2, "default") };
-            state.apply(Event::Groups(Change::Apply(shown)), at(millis));
-            writes.push(status);
-        }
-        writes
-    }
     let of = |writes: &[PodGroupStatus]| {
         let last = writes.last().unwrap().clone();
         let mut found = last.conditions.into_iter().flatten().filter(|condition| condition.kind.as_deref() == Some("Scheduled"));
