@@ -54,7 +54,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit observer unit-build mutants format lints model e2e operators soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner debug-build shipped dist image
+.PHONY: help demo demo-down test unit observer unit-build mutants format lints model e2e operators soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner jobset debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,10 +88,10 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/design/model.md; WORLD=handover, small, large, or a part of a world's name)
 	target/debug/podgroup-model $(WORLD)
 
-e2e: tools $(if $(CASE),,provisioner) debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
+e2e: tools $(if $(CASE),,provisioner jobset) debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
 	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
 
-# Each case builds its operator where the cache has none (e2e/tools/operators.sh).
+# Each case builds its operator where the cache has none (e2e/tools/operators.sh). E2-whole, a part of E2, is in `make e2e`.
 operators: tools debug-build ## operators of other projects against both programs, each built from its Go module once, in minutes (CASE=E1 for one)
 	@$(RUNNER) run $(foreach case,$(or $(CASE),$(OPERATORS)),--case $(case)) --repeat $(REPEAT)
 
@@ -167,6 +167,10 @@ prerequisites:
 # Before the cases, so that no compiler runs beside them. Rows V9 to V13 use it, and build it where it is missing.
 provisioner: tools
 	@bash e2e/tools/operators.sh local-path-provisioner >/dev/null
+
+# The same for row E2-whole.
+jobset: tools
+	@bash e2e/tools/operators.sh jobset >/dev/null
 
 shipped: prerequisites
 	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,$(build_shipped)))

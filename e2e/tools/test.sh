@@ -2,10 +2,10 @@
 # What does `make test` run, in which order, and how long did each part take? The Makefile calls it; each part is a verb of the Makefile.
 #
 #   prerequisites, format, tools ─┬─▶ programs, tests (compiled), lints ─┬─▶ unit and property tests ─▶ observer's tests ─▶ cases
-#                                 ╰─▶ shipped ───────────────────────────╯
+#                                 ╰─▶ shipped ─▶ jobset ─────────────────╯
 #
-# `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. Nothing runs beside the cases and the observer's tests: they
-# have deadlines, and what only computes takes both cores for minutes, also at a low priority. The two lanes of compilers have folders of their own in target/, so neither
+# `shipped` are the programs as `make dist` makes them: a part of the cases runs them, and C11 packs them. `jobset` is the operator of E2-whole.
+# Nothing runs beside the cases and the observer's tests: they have deadlines, and what only computes takes both cores for minutes, also at a low priority. The two lanes of compilers have folders of their own in target/, so neither
 # waits for the other.
 #
 # The output of a part of the second lane is printed when the part ends, so that the lines of two parts do not mix. A part that fails does not stop the others,
@@ -51,6 +51,7 @@ lane() {
   lane=$!
   set +m
 }
+second_lane() { quiet_part shipped verb shipped && quiet_part jobset verb jobset; }
 # The end of the second lane, and its status.
 lane_ended() { local status; wait "$lane"; status=$?; lane=; return "$status"; }
 
@@ -60,7 +61,7 @@ part tools verb provisioner || exit 1
 
 failed=0
 export SHIPPED=1 OPTIMIZE=1
-lane quiet_part shipped verb shipped
+lane second_lane
 part programs verb debug-build || exit 1
 part tests verb unit-build || failed=1
 part lints verb lints || failed=1
