@@ -1,9 +1,9 @@
-//! Row E2: JobSet, which creates no PodGroup.
+//! Rows E2 and E2-whole: JobSet, which creates no PodGroup.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -39,13 +39,7 @@ const DRIVER: &str = "/spec/replicatedJobs/1/template/spec/template/metadata";
 /// PodGroup of the user.
 pub(super) async fn job_set(w: &mut World) -> Result<()> {
     let client = w.client();
-    make_node(&client, "n1", &[("cpu", "4"), ("memory", "64Gi")]).await?;
-    let page = Page::read("jobset")?;
-    let operator = start(w.cluster()).await?;
-    let sets = kind_of(&client, "jobset.x-k8s.io", "v1alpha2", "JobSet");
-    let file = page.file_after("Apply ")?;
-    let manifest = as_read(w.cluster(), &file, "JobSet").await?;
-    is_their_example(w.cluster(), manifest, &operator, "JobSet").await?;
+    let Started { operator, sets, file } = begin(w).await?;
 
     let gang = json!({"annotations": {MIN_MEMBER: "4"}});
     let alone = variant(w.cluster(), &file, "JobSet", &[(WORKERS, gang), (DRIVER, json!({}))]).await?;
@@ -57,16 +51,7 @@ pub(super) async fn job_set(w: &mut World) -> Result<()> {
     delete(&sets, SET).await?;
     wait_nothing(&client, PODS).await?;
 
-    page.apply(w.cluster()).await?;
-    wait_whole(&client, PODS, 5).await?;
-    group_says(&client, FIRST, "4 of 5 members find a place").await?;
-    wait_groups(&client, &[FIRST]).await?;
-    let owners = wait_owners(&client, "JobSet", 1).await?;
-    ensure!(owners == [SET], "the owner of the PodGroup is {owners:?}");
-    wait_minimum(&client, FIRST, 5).await?;
-    make_node(&client, "n2", &[("cpu", "8"), ("memory", "64Gi")]).await?;
-    wait_running(&client, PODS, 5).await?;
-    queue_uses(&client, "default", "cpu", "5").await?;
+    waits_and_runs_whole(w, &file).await?;
 
     change(&sets, SET, json!({"spec": {"suspend": true}})).await?;
     wait_nothing(&client, PODS).await?;
@@ -76,12 +61,7 @@ pub(super) async fn job_set(w: &mut World) -> Result<()> {
     wait_groups(&client, &[FIRST]).await?;
     wait_minimum(&client, FIRST, 5).await?;
 
-    end_all(&client).await?;
-    wait_condition(&sets, SET, "Completed").await?;
-    wait_groups(&client, &[]).await?;
-    queue_uses(&client, "default", "cpu", "0").await?;
-    delete(&sets, SET).await?;
-    wait_nothing(&client, PODS).await?;
+    ends_and_leaves_nothing(&client, &sets).await?;
 
     // One that may restart is the example with a failure policy. The driver has succeeded by then, and does not count for the next attempt.
     let restarting = variant(w.cluster(), &file, "JobSet", &[("/spec", with_restarts(w.cluster(), &file).await?)]).await?;
@@ -114,6 +94,64 @@ pub(super) async fn job_set(w: &mut World) -> Result<()> {
     queue_uses(&client, "default", "cpu", "0").await?;
     accounting_matches_api(w).await?;
     operator.end().await
+}
+
+/// E2-whole. The middle of E2 alone: the JobSet of the page waits with room for four of five, runs with room for all, ends, and leaves nothing.
+pub(super) async fn whole(w: &mut World) -> Result<()> {
+    let client = w.client();
+    let Started { operator, sets, file } = begin(w).await?;
+    waits_and_runs_whole(w, &file).await?;
+    ends_and_leaves_nothing(&client, &sets).await?;
+    accounting_matches_api(w).await?;
+    operator.end().await
+}
+
+/// JobSet, after its start.
+struct Started {
+    operator: Operator,
+    /// The JobSets.
+    sets: Api<DynamicObject>,
+    /// The file of the manifest of the page.
+    file: String,
+}
+
+/// Makes a node with room for four pods, starts JobSet, and compares the manifest of the page with the example of the project.
+async fn begin(w: &World) -> Result<Started> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "4"), ("memory", "64Gi")]).await?;
+    let file = Page::read("jobset")?.file_after("Apply ")?;
+    let operator = start(w.cluster()).await?;
+    let sets = kind_of(&client, "jobset.x-k8s.io", "v1alpha2", "JobSet");
+    let manifest = as_read(w.cluster(), &file, "JobSet").await?;
+    is_their_example(w.cluster(), manifest, &operator, "JobSet").await?;
+    Ok(Started { operator, sets, file })
+}
+
+/// Applies the manifest of the page with room for four of its five pods: they wait in one PodGroup of the JobSet. Then a second node has room for all.
+async fn waits_and_runs_whole(w: &World, file: &str) -> Result<()> {
+    let client = w.client();
+    apply(w.cluster(), file).await?;
+    wait_whole(&client, PODS, 5).await?;
+    group_says(&client, FIRST, "4 of 5 members find a place").await?;
+    wait_groups(&client, &[FIRST]).await?;
+    let owners = wait_owners(&client, "JobSet", 1).await?;
+    ensure!(owners == [SET], "the owner of the PodGroup is {owners:?}");
+    wait_minimum(&client, FIRST, 5).await?;
+    make_node(&client, "n2", &[("cpu", "8"), ("memory", "64Gi")]).await?;
+    wait_running(&client, PODS, 5).await?;
+    queue_uses(&client, "default", "cpu", "5").await
+}
+
+/// Ends all pods of the JobSet well, and deletes the JobSet.
+async fn ends_and_leaves_nothing(client: &Client, sets: &Api<DynamicObject>) -> Result<()> {
+    for pod in pods(client, PODS).await? {
+        end_pod(client, &pod.name_any(), "Succeeded").await?;
+    }
+    wait_condition(sets, SET, "Completed").await?;
+    wait_groups(client, &[]).await?;
+    queue_uses(client, "default", "cpu", "0").await?;
+    delete(sets, SET).await?;
+    wait_nothing(client, PODS).await
 }
 
 /// Starts JobSet.
@@ -160,14 +198,6 @@ async fn end_one(client: &Client, role: &str, phase: &str) -> Result<()> {
     let found = pods(client, &format!("batch.kubernetes.io/job-name={SET}-{role}-0")).await?;
     let pod = found.first().map(ResourceExt::name_any).with_context(|| format!("no pod of {role}"))?;
     end_pod(client, &pod, phase).await
-}
-
-/// Ends all pods of the JobSet well.
-async fn end_all(client: &Client) -> Result<()> {
-    for pod in pods(client, PODS).await? {
-        end_pod(client, &pod.name_any(), "Succeeded").await?;
-    }
-    Ok(())
 }
 
 /// Returns the uids of the pods of the JobSet.

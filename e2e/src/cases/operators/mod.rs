@@ -23,7 +23,9 @@ use crate::workloads::phases;
 use crate::world::Setup;
 use page::{Page, apply, as_read, is_their_example, variant};
 
-/// Returns the rows E. A case builds its operator where the cache has none, which takes minutes, so `make test` leaves them out. `make operators` runs them.
+/// Returns the rows E. They run in `make operators` and in the soak, and each builds its operator where the cache has none, which takes minutes.
+///
+/// E2-whole alone runs in `make test`, which builds JobSet beside the compilers, before the first case.
 pub(super) fn rows() -> Vec<Case> {
     let serving = |scheduler| Setup { also_serves: Some(scheduler), jobs_run_on: true, ..Setup::default() };
     let ours = || Setup { jobs_run_on: true, ..Setup::default() };
@@ -44,6 +46,7 @@ pub(super) fn rows() -> Vec<Case> {
         )
         .within(secs(1800))
         .only_in_soak(),
+        case!("E2-whole", "JobSet: with one PodGroup it waits whole, runs whole, ends and leaves nothing", ours(), jobset::whole),
         case!(
             "E3",
             "training-operator: a PyTorchJob waits whole, runs whole, restarts a worker, is suspended, scaled and ended",
