@@ -12,10 +12,6 @@ use super::score::{WHOLE, is_scarce};
 /// The largest amount for which products with [`WHOLE`] are exact: a hundred times what one object can request. Above it, the table does not answer.
 pub(super) const LARGEST: i128 = 1_000_000_000_000_000_000_000_000_000_000;
 
-/// By how many bits the parts of the columns `fine` are smaller than those of [`WHOLE`]. With them the sum of two parts that were rounded down is nearly always
-/// rounded as the whole is, so that nodes that are equally full are told apart from better ones without a division.
-pub(super) const FINER: u32 = 24;
-
 /// One resource on every node, by place.
 #[derive(Debug)]
 pub(super) struct Column {
@@ -24,12 +20,10 @@ pub(super) struct Column {
     /// The used part of each node, rounded down, and the remainder of that division.
     pub(super) full: Vec<u32>,
     pub(super) rest: Vec<i128>,
-    /// The used part of each node [`FINER`], rounded down.
-    pub(super) fine: Vec<u64>,
     /// The index in `offers` of the amount that each node offers.
-    pub(super) offer: Vec<usize>,
+    pub(super) offer: Vec<u32>,
     pub(super) offers: Vec<i128>,
-    numbers: BTreeMap<i128, usize>,
+    numbers: BTreeMap<i128, u32>,
 }
 
 /// The requested amount of one resource.
@@ -44,8 +38,8 @@ pub(super) struct Wanted<'a> {
 
 impl Column {
     pub(super) fn new(name: ResourceName, nodes: usize) -> Self {
-        let (idle, full, rest, fine, offer) = (vec![Amount::ZERO; nodes], vec![0; nodes], vec![0; nodes], vec![0; nodes], vec![0; nodes]);
-        Self { name, idle, full, rest, fine, offer, offers: Vec::new(), numbers: BTreeMap::new() }
+        let (idle, full, rest, offer) = (vec![Amount::ZERO; nodes], vec![0; nodes], vec![0; nodes], vec![0; nodes]);
+        Self { name, idle, full, rest, offer, offers: Vec::new(), numbers: BTreeMap::new() }
     }
 
     /// Updates the node in this place. Returns whether its amounts are at most [`LARGEST`], so that the results are exact.
@@ -56,7 +50,7 @@ impl Column {
         let offers = offered.nanos().max(0);
         let number = *self.numbers.entry(offers).or_insert_with(|| {
             self.offers.push(offers);
-            self.offers.len().saturating_sub(1)
+            u32::try_from(self.offers.len().saturating_sub(1)).unwrap_or(u32::MAX)
         });
         let (full, rest) = parts(used.nanos().max(0), offers);
         fn put<T>(column: &mut [T], place: usize, value: T) {
@@ -67,9 +61,14 @@ impl Column {
         put(&mut self.idle, place, offered.minus(used));
         put(&mut self.full, place, full);
         put(&mut self.rest, place, rest);
-        put(&mut self.fine, place, finer(full, rest, offers));
         put(&mut self.offer, place, number);
         offers <= LARGEST && used.nanos() <= LARGEST
+    }
+
+    /// Returns whether the node in this place has at most the idle amount that `most` has for what it offers.
+    pub(super) fn has_at_most(&self, place: usize, most: &[Amount]) -> bool {
+        let most = self.offer.get(place).and_then(|offer| most.get(*offer as usize));
+        self.idle.get(place).zip(most).is_some_and(|(idle, most)| idle <= most)
     }
 }
 
@@ -82,7 +81,7 @@ impl Wanted<'_> {
 
     /// Returns the used part of the devices of a node with the pod on it; none where these are no devices, or not scarce on the node.
     pub(super) fn device_fullness(&self, place: usize) -> Option<u32> {
-        let offered = self.column.offer.get(place).and_then(|at| self.column.offers.get(*at)).copied().unwrap_or_default();
+        let offered = self.column.offer.get(place).and_then(|at| self.column.offers.get(*at as usize)).copied().unwrap_or_default();
         (self.is_device && is_scarce(self.asked, Amount::from_nanos(offered))).then(|| self.fullness(place))
     }
 
@@ -94,11 +93,23 @@ impl Wanted<'_> {
     }
 
     /// Does the same for the used part of a node, the remainder of that division, and the index of what the node offers.
-    pub(super) fn fullness_of(&self, full: u32, rest: i128, offer: usize) -> u32 {
+    pub(super) fn fullness_of(&self, full: u32, rest: i128, offer: u32) -> u32 {
+        let offer = offer as usize;
         let (step, rest_of_step) = self.steps.get(offer).copied().unwrap_or_default();
         let rests = rest.saturating_add(rest_of_step);
         let carried = u32::from(self.column.offers.get(offer).is_some_and(|offered| rests >= *offered));
         full.saturating_add(step).saturating_add(carried).min(WHOLE)
+    }
+
+    /// Returns for each offer the largest idle amount with which a node is at least so full with the pod on it.
+    ///
+    /// ```text
+    /// fullness ≤ ⌊(offered − idle + asked) · WHOLE / offered⌋   where   idle ≤ asked + ⌊(WHOLE − fullness) · offered / WHOLE⌋
+    /// ```
+    pub(super) fn most_idle(&self, fullness: u32) -> Vec<Amount> {
+        let left = i128::from(WHOLE).saturating_sub(i128::from(fullness));
+        let most = |offer: &i128| self.asked.plus(Amount::from_nanos(left.saturating_mul(*offer).div_euclid(i128::from(WHOLE))));
+        self.column.offers.iter().map(most).collect()
     }
 }
 
@@ -109,8 +120,42 @@ pub(super) fn parts(amount: i128, whole: i128) -> (u32, i128) {
     (quotient, scaled.checked_rem(whole).unwrap_or(0))
 }
 
-/// Returns the part of which this is the quotient and the remainder, [`FINER`] and rounded down.
-pub(super) fn finer(full: u32, rest: i128, whole: i128) -> u64 {
-    let more = rest.saturating_mul(1 << FINER).checked_div(whole).unwrap_or(0);
-    (u64::from(full) << FINER).saturating_add(u64::try_from(more).unwrap_or(0))
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn on(column: &Column, asked: i128) -> Wanted<'_> {
+        let steps = column.offers.iter().map(|offer| parts(asked, *offer)).collect();
+        Wanted { column, asked: Amount::from_nanos(asked), is_device: false, steps }
+    }
+
+    fn of_one(offered: i128, used: i128) -> Column {
+        let resource = |nanos| Resources::new().with("r", Amount::from_nanos(nanos));
+        let (name, allocatable, used) = ("r".into(), resource(offered), resource(used));
+        let mut column = Column::new(name, 1);
+        assert!(column.set(0, Some(NodeView { name: "n", allocatable: &allocatable, used: &used })), "the column is exact");
+        column
+    }
+
+    proptest! {
+        #![proptest_config(crate::random_tests::config(2_048))]
+
+        #[test]
+        fn the_most_idle_tells_exactly_the_nodes_that_are_as_full(
+            offered in prop_oneof![0..200_i128, Just(LARGEST), 0..LARGEST], used in 0..200_i128, asked in 1..200_i128, of in 1..200_i128, units: bool
+        ) {
+            // Few parts of the offered amount, so that sums are often whole millionths; or any amounts.
+            let unit = if units { (offered / of).max(1) } else { 1 };
+            let (used, asked) = (used * unit, asked * unit);
+            prop_assume!(used <= LARGEST && asked <= LARGEST);
+            let column = of_one(offered, used);
+            let want = on(&column, asked);
+            let is = want.fullness(0);
+            for fullness in [0, is.saturating_sub(1), is, (is + 1).min(WHOLE), WHOLE] {
+                prop_assert_eq!(column.has_at_most(0, &want.most_idle(fullness)), is >= fullness, "{} of {}", is, fullness);
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
 //! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences; `preferred_nodes`), [`nodes`], [`class`],
-//! [`topology`], [`volumes`], [`nominated_by_others`], [`first_refused`] (for reports), and how the best node is found fast: [`finder`], `node_table`, `columns`.
+//! [`topology`], [`volumes`], [`nominated_by_others`], [`first_refused`] (for reports), and how the best node is found fast: [`finder`], `node_table`, `limit`, `columns`.
 //!
 //! **Architecture invariant:** this module knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
 //! `cycle::cache` or above.
@@ -21,6 +21,7 @@ pub mod filter;
 pub mod finder;
 pub mod first_refused;
 pub mod images;
+mod limit;
 mod node_table;
 pub mod nodes;
 pub mod nominated_by_others;

@@ -1,16 +1,16 @@
 //! The node table: the idle resources of all nodes in columns, to find the best nodes for a pod fast.
 //!
 //! A search reads every node and uses no earlier answer, so the work for one node must be small. The table has one column of numbers for each
-//! resource, in the [order](super::score::order) of equal nodes. It is updated from the log of changed nodes. A search compares no names, and it divides once for
-//! each different amount that nodes offer, not once for each node. Its results are exactly those of [`score`](super::score):
+//! resource, in the [order](super::score::order) of equal nodes. It is updated from the log of changed nodes. A search compares no names. It divides only
+//! for the nodes that can still get onto the list of the best nodes: what a node must have idle for that is worked out once for each different amount that
+//! nodes offer, and then it is one comparison of whole numbers ([`Limit`]). Its results are exactly those of [`score`](super::score):
 //!
 //! ```text
 //! ⌊(used + asked) · WHOLE / offered⌋  =  ⌊used · WHOLE / offered⌋  +  ⌊asked · WHOLE / offered⌋  +  1 if the two remainders reach offered
 //!                                        kept for each node            once for each different amount that nodes offer
 //! ```
 //!
-//! The last term is computed only for a node that can still get onto the list of the best nodes: a sum of finer parts is nearly always rounded in the same way. A predicate is evaluated only if it concerns both
-//! the node and the pod ([`Concerns`]).
+//! A predicate is evaluated only if it concerns both the node and the pod ([`Concerns`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::zip;
@@ -19,10 +19,11 @@ use std::sync::Arc;
 use crate::cycle::placement::Strategy;
 use crate::resources::{Amount, ResourceName, Resources};
 
-use super::columns::{Column, FINER, LARGEST, Wanted, finer, parts};
+use super::columns::{Column, LARGEST, Wanted, parts};
 use super::filter::{Concerns, No, Query, avoided, refusal};
+use super::limit::Limit;
 use super::nodes::NodeId;
-use super::score::{Cost, Figures, Rank, Score, WHOLE, cost, order};
+use super::score::{Figures, Rank, Score, cost, order};
 use super::snapshot::Snapshot;
 use super::weigh::Candidate;
 use crate::cycle::explain::{Count, Reason, Tally};
@@ -49,8 +50,6 @@ pub(super) struct NodeTable {
     columns: Vec<Column>,
     /// The places with amounts beyond [`LARGEST`].
     beyond: BTreeSet<usize>,
-    /// The least possible used part of each node with the present request, by place, [`FINER`].
-    least: Vec<u64>,
     /// How full each node would be for the last request for which all of them were asked.
     known: Option<Known>,
 }
@@ -169,64 +168,52 @@ impl NodeTable {
     }
 
     /// Returns at most `most` best nodes that are not in `not`, the best first. Call [`prepare`](Self::prepare) before.
-    pub(super) fn scan(&mut self, query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
-        let mut least = std::mem::take(&mut self.least);
-        least.clear();
-        least.resize(self.nodes.len(), 0);
+    pub(super) fn scan(&self, query: &Query<'_>, not: &BTreeSet<NodeId>, most: usize, snapshot: Snapshot<'_>) -> Vec<(Score, NodeId)> {
         let wanted = self.wanted(query.request);
-        for want in &wanted {
-            let steps: Vec<u64> = zip(&want.steps, &want.column.offers).map(|((step, rest), offer)| finer(*step, *rest, *offer)).collect();
-            for ((least, fine), offer) in zip(zip(&mut least, &want.column.fine), &want.column.offer) {
-                let step = steps.get(*offer).copied().unwrap_or_default();
-                *least = (*least).max(fine.saturating_add(step));
-            }
-        }
         let devices = wanted_devices(query.request, snapshot);
         let may_pack = snapshot.strategy == Strategy::Auto && wanted.iter().any(|want| want.is_device);
         let concerns = Concerns::of_pod(query);
         let mut best: Vec<(Rank, NodeId)> = Vec::new();
         // The rank of the last node on the full list: a node that is no better is skipped.
         let mut worst: Option<Rank> = None;
-        for (place, (entry, least)) in zip(&self.nodes, &least).enumerate() {
-            // Both parts were rounded down, so the whole is less than two finer parts larger.
-            let rounded = |fine: u64| u32::try_from(fine >> FINER).unwrap_or(u32::MAX);
-            let (least, largest) = (rounded(*least), rounded(least.saturating_add(1)));
+        let mut limit: Option<Limit<'_>> = None;
+        // The nodes that the limit let through since it was worked out.
+        let mut passed: usize = 0;
+        for (place, entry) in self.nodes.iter().enumerate() {
             // A node that takes the pod offers all devices that the pod requests.
             let mut wasted = entry.devices.saturating_sub(devices);
-            let of_devices = if may_pack { wanted.iter().filter_map(|want| want.device_fullness(place)).max() } else { None };
-            let bound = match snapshot.strategy {
-                Strategy::Pack => Cost::Idle(WHOLE.saturating_sub(largest)),
-                Strategy::Auto | Strategy::Spread => cost(snapshot.strategy, least, of_devices),
-            };
-            // Of equal nodes the first one in the table is the best.
-            if worst.is_some_and(|worst| worst <= Figures { wasted, cost: bound, lacking: 0 }.rank()) {
+            if limit.as_ref().is_some_and(|limit| limit.rules_out(place, wasted)) {
                 continue;
             }
+            passed = passed.saturating_add(1);
+            let of_devices = if may_pack { wanted.iter().filter_map(|want| want.device_fullness(place)).max() } else { None };
             let lacking = query.images.map_or(0, |images| images.lacking(entry.id));
-            if worst.is_some_and(|worst| worst <= Figures { wasted, cost: bound, lacking }.rank())
+            let rank = |wasted, fullness| Figures { wasted, cost: cost(snapshot.strategy, fullness, of_devices), lacking }.rank();
+            // Of equal nodes the first one in the table is the best.
+            let is_better = |rank: Rank| worst.is_none_or(|worst| rank < worst);
+            if (of_devices.is_some() && !is_better(rank(wasted, 0)))
                 || wanted.iter().any(|want| want.short(place).is_some())
+                || query.verdict.refuses(entry.id)
             {
                 continue;
             }
             if entry.is_avoided {
                 wasted = wasted.saturating_add(snapshot.nodes.get(entry.id).map_or(0, |facts| avoided(query.constraints, facts)));
             }
-            let fullness = wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0);
-            let rank = Figures { wasted, cost: cost(snapshot.strategy, fullness, of_devices), lacking }.rank();
-            let better = worst.is_none_or(|worst| rank < worst);
-            if better
-                && !query.verdict.refuses(entry.id)
-                && !not.contains(&entry.id)
-                && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot))
-            {
+            let rank = rank(wasted, wanted.iter().map(|want| want.fullness(place)).max().unwrap_or(0));
+            if is_better(rank) && !not.contains(&entry.id) && (!entry.concerns.meet(concerns) || takes(query, entry.id, snapshot)) {
                 let at = best.partition_point(|(listed, _)| *listed <= rank);
                 best.insert(at, (rank, entry.id));
                 best.truncate(most);
                 worst = best.last().filter(|_| best.len() >= most).map(|(rank, _)| *rank);
             }
+            // A new limit costs a division for each offer. So it comes after as many nodes, each of which costs as much.
+            let Some(worst) = worst.filter(|_| !may_pack && !wanted.is_empty()) else { continue };
+            if limit.is_none() || passed >= wanted.iter().map(|want| want.column.offers.len()).sum::<usize>() {
+                limit = Some(Limit::new(&wanted, worst, snapshot.strategy, query.images.is_some(), place));
+                passed = 0;
+            }
         }
-        drop(wanted);
-        self.least = least;
         let named = |(rank, id): (Rank, NodeId)| Some((Score::new(rank, Arc::clone(&snapshot.nodes.get(id)?.name)), id));
         best.into_iter().filter_map(named).collect()
     }

@@ -39,7 +39,7 @@ pub(super) struct Rank {
     /// The number of kinds of devices on the node that other pods request, and of taints that keep the pod away where it has a choice.
     pub(super) wasted: u32,
     /// What the pod costs there, and half of what the node lacks of the points for its images where pods are spread.
-    cost: u32,
+    pub(super) cost: u32,
     /// What the node lacks of the points for the images of the pod, where pods are packed.
     lacking: u32,
 }
