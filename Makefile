@@ -1,8 +1,8 @@
 # One verb for everything that is done here; CI calls the same. `make` lists them.
 #
-# Unit tests and cases share the dev build: dependencies are compiled once for both (all but a handful: benchmarks switch on features
-# of two small crates), and the cases run with overflow checks and debug
-# assertions on, which release would leave out. A part of the cases runs the programs that ship: in `make test` always, else with SHIPPED=1.
+# Unit tests and cases share the dev build, and the cases run with overflow checks and debug assertions on, which release would leave out. Two small crates
+# have more features for tests and benchmarks, and cargo compiles all that stands on them again, our libraries, too. So the programs are built with the tests
+# where both are wanted (OPTIMIZE=1). A part of the cases runs the programs that ship: in `make test` always, else with SHIPPED=1.
 # All cargo calls say --workspace: with -p, cargo resolves other features and compiles the dependencies again.
 
 SHELL := /bin/bash
@@ -176,4 +176,4 @@ shipped: prerequisites
 	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,$(build_shipped)))
 
 debug-build: prerequisites
-	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins $(if $(OPTIMIZE),$(OPTIMIZED)))
+	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins $(if $(OPTIMIZE),--tests $(OPTIMIZED)))
