@@ -116,7 +116,8 @@ pub(super) fn rows() -> Vec<Case> {
             nominated::kept,
             nominated::End::KilledHalfway
         ),
-        case!("K26-half-stopped", "the same with SIGTERM", aimed(), nominated::kept, nominated::End::StoppedHalfway),
+        // The stopped leader keeps its lease while the held eviction may arrive. Then the rest follows after a lease, and sometimes after more than the observer allows.
+        case!("K26-half-stopped", "the same with SIGTERM", aimed(), nominated::kept, nominated::End::StoppedHalfway).only_in_soak(),
         case!(
             "K27",
             "SIGKILL at some requests for a gang of 40, also with a node that is cordoned then",
