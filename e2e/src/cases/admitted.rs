@@ -37,7 +37,7 @@ async fn pods_where_restricted_is_enforced(cluster: &Cluster) -> Result<()> {
         "metadata": {"name": "plain"}, "spec": {"containers": [{"name": "main", "image": "example/1"}]},
     }))?;
     // Before the namespace has its service account, the response is another one.
-    wait_until(secs(20), "the API server refuses a pod that is not restricted", || async {
+    wait_until(secs(10), "the API server refuses a pod that is not restricted", || async {
         match pods.create(&PostParams::default(), &plain).await {
             Ok(_) => bail!("the pod was created"),
             Err(error) => {
@@ -54,7 +54,7 @@ async fn wait_pods(cluster: &Cluster, count: usize) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), chart::NAMESPACE);
     for component in ["controller", "scheduler"] {
         let of_it = ListParams::default().labels(&format!("app.kubernetes.io/component={component}"));
-        wait_until(secs(30), &format!("{count} pods of the {component} exist"), || async {
+        wait_until(secs(10), &format!("{count} pods of the {component} exist"), || async {
             let made = pods.list(&of_it).await?.items.len();
             Ok(Seen::when(made == count, || format!("{made}")))
         })

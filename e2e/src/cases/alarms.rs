@@ -86,7 +86,7 @@ async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Res
 
 /// Waits until exactly these alerts fire.
 async fn wait_firing(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
-    wait_until(secs(30), &format!("just {wanted:?} fire"), || async {
+    wait_until(secs(10), &format!("just {wanted:?} fire"), || async {
         let firing = prometheus.firing().await?;
         Ok(Seen::when(firing == wanted, || format!("{firing:?}")))
     })

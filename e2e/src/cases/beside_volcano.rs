@@ -56,8 +56,8 @@ async fn our_controller_beside_scheduler(w: &World) -> Result<()> {
     let mut controller = Rendered::start(w.cluster(), chart::CONTROLLER, "beside-scheduler").await?;
     controller.wait_ready().await?;
     Workload::new("train").replicas(3).gang("2").scheduler("volcano").make(&client).await?;
-    let group = wait_one_group(&client, "train", 20).await?.name_any();
-    wait_until(secs(20), "the pods name their group for Volcano's scheduler", || async {
+    let group = wait_one_group(&client, "train", 10).await?.name_any();
+    wait_until(secs(10), "the pods name their group for Volcano's scheduler", || async {
         let pods = pods_of(&client, "train").await?;
         let named = pods.iter().filter(|pod| pod.annotations().get(GROUP_NAME) == Some(&group)).count();
         Ok(Seen::when(named == 3, || format!("{named} of {} pods name it", pods.len())))
@@ -70,7 +70,7 @@ async fn our_controller_beside_scheduler(w: &World) -> Result<()> {
         "metadata": {"name": "bare", "labels": {"app": "bare"}}, "spec": {"schedulerName": "volcano", "containers": [container(&[])]},
     });
     make_pod(&client, bare).await?;
-    wait_until(secs(20), "a bare pod names an existing PodGroup", || async {
+    wait_until(secs(10), "a bare pod names an existing PodGroup", || async {
         let pods = pods_of(&client, "bare").await?;
         let Some(name) = pods.iter().find_map(|pod| pod.annotations().get(GROUP_NAME)) else {
             return Ok(Seen::NotYet("the pod names no PodGroup".to_owned()));
@@ -85,7 +85,7 @@ async fn our_controller_beside_scheduler(w: &World) -> Result<()> {
     });
     podgroups(&client).patch(&group, &PatchParams::default(), &Patch::Merge(json!({"status": theirs}))).await?;
     annotate(&client, "train", MIN_MEMBER, "3").await?;
-    wait_until(secs(20), "the PodGroup follows its owner", || async {
+    wait_until(secs(10), "the PodGroup follows its owner", || async {
         let now = field(&podgroups(&client).get(&group).await?, "/spec/minMember");
         Ok(Seen::when(now == 3, || format!("minMember {now}")))
     })
@@ -131,7 +131,7 @@ async fn our_scheduler_beside_controllers(cluster: &Cluster) -> Result<()> {
     stays(cluster, &theirs("Closing"), &Value::Null).await?;
     write_state(cluster, &theirs("Open")).await?;
     wait_running(&client, "job", 2, 10).await?;
-    wait_until(secs(20), "the queue's status contains the usage", || async {
+    wait_until(secs(10), "the queue's status contains the usage", || async {
         let used = field(&queues(&client).get("team").await?, "/status/allocated/cpu");
         Ok(Seen::when(used == "2", || used.to_string()))
     })

@@ -189,7 +189,7 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
         json!({"metadata": {"name": "probe"}, "spec": {"schedulerName": "nobodys", "containers": [container(&[("cpu", "1")])]}}),
     )
     .await?;
-    wait_until(secs(30), "the webhook is in force", || async {
+    wait_until(secs(10), "the webhook is in force", || async {
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
         let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "probe"}, "target": {"kind": "Node", "name": "n1"}});
         let answer = pods.create_subresource::<Value, Value>("binding", "probe", &dry_run, &body).await;
@@ -234,7 +234,7 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
     ensure!(log.lines().any(|line| line.contains("WARN") && line.contains("bindings.example.com")), "the log does not name the webhook");
     ensure!(bound(&client, "blocked").await? == 0, "a pod was bound without the webhook");
     // The next attempt may have begun, which takes 20 s and counts the pods; the back-off after it is longer each time.
-    accounting_matches_api_within(w, 60).await?;
+    accounting_matches_api_within(w, 10).await?;
 
     hooks.delete("bindings", &DeleteParams::default()).await?;
     wait_running(&client, "blocked", BLOCKED, 90).await?;

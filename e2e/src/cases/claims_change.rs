@@ -138,7 +138,7 @@ async fn volume_taken(w: &mut World, client: &Client) -> Result<()> {
     }
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
     for name in ["first", "second"] {
-        wait_until(secs(20), &format!("volume {name} is available"), || async {
+        wait_until(secs(10), &format!("volume {name} is available"), || async {
             let phase = volumes.get(name).await?.status.and_then(|status| status.phase);
             Ok(Seen::when(phase.as_deref() == Some("Available"), || format!("{phase:?}")))
         })

@@ -142,7 +142,7 @@ async fn free_room_is_used(client: &Client) -> Result<()> {
         wait_running(client, &format!("steady-{queue}"), 2, 10).await?;
         scale(client, &format!("steady-{queue}"), 0).await?;
     }
-    wait_until(secs(20), "no pod is left", || async {
+    wait_until(secs(10), "no pod is left", || async {
         let left = pods.list(&ListParams::default()).await?.items.len();
         Ok(Seen::when(left == 0, || left.to_string()))
     })

@@ -59,7 +59,7 @@ pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
     };
     let ((), second) = tokio::try_join!(charged, story)?;
     uses(&client, "team", 3000).await?;
-    wait_until(secs(20), "the PodGroup of the deleted StatefulSet is gone", || async {
+    wait_until(secs(10), "the PodGroup of the deleted StatefulSet is gone", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left == [group_name(&second)], || format!("{left:?}")))
     })
@@ -91,7 +91,7 @@ pub(super) async fn orphaned_while_the_controller_is_down(w: &mut World) -> Resu
     }
     delete_as(&client, Kind::StatefulSet, "set", PropagationPolicy::Orphan).await?;
     // A PodGroup is orphaned only after the garbage collector has removed its owner.
-    wait_until(secs(20), "the PodGroups of both have no owner", || async {
+    wait_until(secs(10), "the PodGroups of both have no owner", || async {
         let groups = podgroups(&client).list(&ListParams::default()).await?.items;
         let owned: Vec<_> = groups
             .iter()

@@ -77,7 +77,7 @@ async fn flood(w: &World, client: &Https, port: u16, scraper: &str) -> Result<()
     let (before, start) = (reviews()?, Instant::now());
     for number in 0..300 {
         let token = format!("unknown-{number}");
-        let (code, body) = wait_until(secs(20), "a bad token is answered", || async {
+        let (code, body) = wait_until(secs(10), "a bad token is answered", || async {
             let (code, body) = client.get(port, "/metrics", Some(&token)).await?;
             // For one second after a slow review the program asks for no review, and the response to an unknown token is 503.
             Ok(if code == 503 { Seen::NotYet(body) } else { Seen::Yes((code, body)) })
@@ -100,7 +100,7 @@ async fn flood(w: &World, client: &Https, port: u16, scraper: &str) -> Result<()
 }
 
 async fn wait_status(client: &Https, port: u16, path: &str, token: Option<&str>, code: u16) -> Result<()> {
-    wait_until(secs(40), &format!("GET {path} is answered with {code}"), || async {
+    wait_until(secs(10), &format!("GET {path} is answered with {code}"), || async {
         let (got, body) = client.get(port, path, token).await?;
         Ok(Seen::when(got == code, || format!("{got}: {}", body.trim())))
     })
@@ -148,7 +148,7 @@ async fn wait_allowed(client: &Client, account: &str, resource: &str) -> Result<
         "resourceAttributes": {"group": group, "resource": resource, "verb": "create"},
     }}))?;
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    wait_until(secs(20), &format!("{account} may create {resource}"), || async {
+    wait_until(secs(10), &format!("{account} may create {resource}"), || async {
         let status = reviews.create(&PostParams::default(), &review).await?.status;
         Ok(Seen::when(status.is_some_and(|status| status.allowed), || "it may not yet".to_owned()))
     })

@@ -102,7 +102,7 @@ pub(super) async fn are_old(w: &mut World) -> Result<()> {
 
 /// Waits until `/readyz` of the leader says of each kind that its lists are older than the lease. Only a leader can know that: these are its first lists.
 async fn says_that_the_lists_are_old(port: u16) -> Result<()> {
-    wait_until(secs(20), "/readyz says that the lists are old", || async {
+    wait_until(secs(10), "/readyz says that the lists are old", || async {
         let (status, text) = http::get(port, "/readyz").await?;
         let says =
             |kind: &str| text.lines().any(|line| line.starts_with(&format!("{kind}: ")) && line.contains("this API server is behind"));

@@ -100,8 +100,8 @@ async fn serve_with(w: &World, set: CrdSet) -> Result<()> {
     Workload::new(&late).replicas(2).gang("2").queue(&shut).make(&client).await?;
     wait_running(&client, &train, 2, 10).await.context(set.label)?;
     let train_group = wait_one_group(&client, &train, 5).await?.name_any();
-    let late_group = wait_one_group(&client, &late, 20).await?.name_any();
-    wait_until(secs(20), &format!("{}: the known fields of the status are written", set.label), || async {
+    let late_group = wait_one_group(&client, &late, 10).await?.name_any();
+    wait_until(secs(10), &format!("{}: the known fields of the status are written", set.label), || async {
         let (group, waits) = (podgroups(&client).get(&train_group).await?, podgroups(&client).get(&late_group).await?);
         let (in_team, in_shut) = (queues(&client).get(&team).await?, queues(&client).get(&shut).await?);
         let why = condition(&waits, "Unschedulable").map(|(_, _, message)| message).unwrap_or_default();
@@ -146,7 +146,7 @@ fn writes(w: &World) -> Result<u64> {
 
 /// Waits until there has been no write for longer than the interval between two writes of one object; returns the number of writes.
 async fn at_rest(w: &World) -> Result<u64> {
-    wait_until(secs(30), "both programs stop writing", || async {
+    wait_until(secs(10), "both programs stop writing", || async {
         let count = writes(w)?;
         match holds_for(secs(4), "no program writes", || async { Ok(Seen::when(writes(w)? == count, String::new)) }).await {
             Ok(()) => Ok(Seen::Yes(count)),
@@ -185,7 +185,7 @@ async fn wait_served(cluster: &Cluster, set: &CrdSet) -> Result<()> {
     let status = json!({"phase": "Pending", "conditions": [{"type": "Unschedulable", "status": "True"}]});
     let group = object("PodGroup", json!({"preemptable": true}), status)?;
     let queue = object("Queue", json!({"parent": "root", "borrowing": {"limit": "1"}}), json!({"state": "Open", "allocated": {}}))?;
-    wait_until(secs(20), &format!("the {} CRDs are served", set.label), || async {
+    wait_until(secs(10), &format!("the {} CRDs are served", set.label), || async {
         let group = podgroups(&client).create(&dry_run, &group).await?;
         let queue = queues(&client).create(&dry_run, &queue).await?;
         let [(of_group, group_has), (of_queue, queue_has)] = set.sign;
@@ -231,7 +231,7 @@ async fn unknown_fields_are_kept(cluster: &Cluster, queue: &str) -> Result<()> {
     let client = cluster.client();
     wait_running(&client, "nameless", 1, 10).await?;
     wait_running(&client, "tomorrow", 1, 10).await?;
-    wait_until(secs(20), "the PodGroup with unknown fields runs and keeps them", || async {
+    wait_until(secs(10), "the PodGroup with unknown fields runs and keeps them", || async {
         let (group, team) = (podgroups(&client).get("tomorrow").await?, queues(&client).get(queue).await?);
         let kept = field(&group, "/status/phase") == "Running"
             && field(&group, "/status/evicted") == 3
@@ -243,7 +243,7 @@ async fn unknown_fields_are_kept(cluster: &Cluster, queue: &str) -> Result<()> {
     })
     .await?;
     let events: Api<Event> = Api::namespaced(client, "default");
-    wait_until(secs(20), "an Event on the queue names the unknown value", || async {
+    wait_until(secs(10), "an Event on the queue names the unknown value", || async {
         let told = events.list(&ListParams::default().fields(&format!("involvedObject.name={queue},reason=InvalidQueue"))).await?.items;
         let found = told.iter().any(|event| event.message.as_deref().is_some_and(|text| text.contains("spec.dequeueStrategy")));
         Ok(Seen::when(found, || format!("{} Events", told.len())))

@@ -102,7 +102,7 @@ fn aim(w: &World, fault: Fault, times: u32) -> Result<()> {
 
 /// Waits until so many bindings are held back.
 async fn wait_held(w: &World, count: u64) -> Result<()> {
-    wait_until(secs(20), "the binding is on its way", || async {
+    wait_until(secs(10), "the binding is on its way", || async {
         let hits = w.hits("delay-request")?;
         Ok(Seen::when(hits >= count, || hits.to_string()))
     })
@@ -346,7 +346,7 @@ pub(super) async fn killed_beside_a_rival(w: &mut World) -> Result<()> {
     w.calm().await?;
     w.scheduler()?.kill().await?;
     w.scheduler()?.restart().await?;
-    wait_running(&client, "second", 34, 30).await?;
+    wait_running(&client, "second", 34, 10).await?;
     arrived_and_refused(w, 32).await?;
     w.watched()?.insist(&[6]);
     let count = bound(&client, "first").await?;

@@ -57,7 +57,7 @@ impl Webhook {
     where
         F: Future<Output = kube::Result<T>>,
     {
-        wait_until(secs(60), "the webhook is in force", || async {
+        wait_until(secs(10), "the webhook is in force", || async {
             // There is no answer once the webhook is in force.
             let _answer = timeout(millis(500), request()).await;
             Ok(Seen::when(self.silent.accept().is_ok(), || "it is not called".to_owned()))
@@ -139,8 +139,8 @@ pub(super) async fn for_evictions(w: &mut World) -> Result<()> {
         pod_on(&client, NAMESPACE, &format!("low-{number}"), "low", "blocked").await?;
     }
     pod_on(&client, OTHER, "low-free", "low", "free").await?;
-    wait_bound(&client, NAMESPACE, "low", BLOCKED_VICTIMS, 20).await?;
-    wait_bound(&client, OTHER, "low", 1, 20).await?;
+    wait_bound(&client, NAMESPACE, "low", BLOCKED_VICTIMS, 10).await?;
+    wait_bound(&client, OTHER, "low", 1, 10).await?;
     let hook = Webhook::create(&client, "CREATE", ("", "v1"), "pods/eviction").await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "low-0"}});
@@ -192,7 +192,7 @@ pub(super) async fn for_statuses(w: &mut World) -> Result<()> {
     scheduler.also("--request-timeout=60s");
     scheduler.restart().await?;
     pod_on(&client, NAMESPACE, "probe", "low", "n1").await?;
-    wait_phase_in(&client, NAMESPACE, "probe", "Running", 20).await?;
+    wait_phase_in(&client, NAMESPACE, "probe", "Running", 10).await?;
     let hook = Webhook::create(&client, "UPDATE", ("scheduling.volcano.sh", "v1beta1"), "podgroups").await?;
     let (groups, parameters) = (podgroups_in(&client, NAMESPACE), PatchParams { dry_run: true, ..PatchParams::default() });
     let patch = Patch::Merge(json!({"metadata": {"labels": {"probe": "true"}}}));
@@ -200,7 +200,7 @@ pub(super) async fn for_statuses(w: &mut World) -> Result<()> {
     for number in 0..BLOCKED_GROUPS {
         pod_on(&client, NAMESPACE, &format!("blocked-{number}"), "low", "n1").await?;
     }
-    wait_bound(&client, NAMESPACE, "low", BLOCKED_GROUPS + 1, 20).await?;
+    wait_bound(&client, NAMESPACE, "low", BLOCKED_GROUPS + 1, 10).await?;
     // Every slot that the namespace can have is in use.
     tokio::time::sleep(secs(2)).await;
     for round in 0..4 {

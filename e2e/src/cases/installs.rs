@@ -60,7 +60,7 @@ pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     wait_readyz(&controller.program, 200, "statefulsets: complete").await?;
 
     Workload::new("train").replicas(2).gang("2").make(&client).await?;
-    wait_one_group(&client, "train", 20).await?;
+    wait_one_group(&client, "train", 10).await?;
     wait_running(&client, "train", 2, 10).await?;
     controller.end().await?;
     scheduler.end().await
@@ -89,7 +89,7 @@ async fn is_refused(client: &Client, resource: &str) -> Result<()> {
         "resourceAttributes": {"group": "apps", "resource": resource, "verb": "list"},
     }}))?;
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    wait_until(secs(20), &format!("the controller may not list {resource}"), || async {
+    wait_until(secs(10), &format!("the controller may not list {resource}"), || async {
         let status = reviews.create(&PostParams::default(), &review).await?.status;
         Ok(Seen::when(status.is_some_and(|status| !status.allowed), || "it may".to_owned()))
     })

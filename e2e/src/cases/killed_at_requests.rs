@@ -94,7 +94,7 @@ async fn writes_of_a_gang(w: &mut World) -> Result<u32> {
 /// Creates a gang while no scheduler runs.
 async fn waiting_gang(client: &Client, name: &str) -> Result<()> {
     Workload::new(name).replicas(u32::try_from(MEMBERS)?).gang(&MEMBERS.to_string()).make(client).await?;
-    wait_until(secs(20), &format!("the pods of {name} exist"), || async {
+    wait_until(secs(10), &format!("the pods of {name} exist"), || async {
         let count = pods_of(client, name).await?.len();
         Ok(Seen::when(count == MEMBERS, || count.to_string()))
     })
@@ -110,7 +110,7 @@ async fn crash(w: &mut World, writes: u32, cordoned: bool) -> Result<()> {
     w.aimed()?.cut_after(writes);
     w.scheduler()?.launch()?;
     // A start can do with one or two statuses fewer than the first one.
-    wait_until(secs(20), &format!("write {writes} of the scheduler is cut, or the gang runs"), || async {
+    wait_until(secs(10), &format!("write {writes} of the scheduler is cut, or the gang runs"), || async {
         let runs = groups_of(&client, &name).await?.iter().any(|group| field(group, "/status/phase") == "Running");
         Ok(Seen::when(runs || w.aimed()?.is_cut(), || "neither".to_owned()))
     })
@@ -180,7 +180,7 @@ async fn says(client: &Client, name: &str, what: &str, is: impl Fn(&DynamicObjec
 /// Deletes the gang while no scheduler runs, and returns when its pods are gone.
 async fn gone(client: &Client, name: &str) -> Result<()> {
     delete(client, name).await?;
-    wait_until(secs(20), &format!("no pod of {name} is left"), || async {
+    wait_until(secs(10), &format!("no pod of {name} is left"), || async {
         let count = pods_of(client, name).await?.len();
         Ok(Seen::when(count == 0, || count.to_string()))
     })

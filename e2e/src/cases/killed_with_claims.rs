@@ -193,7 +193,7 @@ async fn gone(client: &Client, name: &str) -> Result<()> {
         pods.delete(&pod.name_any(), &params.clone().grace_period(0)).await?;
     }
     podgroups(client).delete(name, &params).await?;
-    wait_until(secs(20), &format!("no pod of {name} is left"), || async {
+    wait_until(secs(10), &format!("no pod of {name} is left"), || async {
         let count = pods_of(client, name).await?.len();
         Ok(Seen::when(count == 0, || count.to_string()))
     })

@@ -35,7 +35,7 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
         Workload::new(name).asks(&[("cpu", "100m")]).make(&client).await?;
     }
     for name in &twenty {
-        wait_running(&client, name, 1, 30).await?;
+        wait_running(&client, name, 1, 10).await?;
     }
     for _ in 0..3 {
         for replicas in [0, 1] {

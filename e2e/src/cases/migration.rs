@@ -118,7 +118,7 @@ pub(super) async fn forward_and_back(w: &mut World) -> Result<()> {
     ensure!(!left.contains("volcano"), "webhooks are left: {left}");
 
     for name in ["one", "rest"] {
-        wait_one_group(&client, name, 20).await?;
+        wait_one_group(&client, name, 10).await?;
     }
     let all = uids(cluster).await?;
     let kept = of_volcano.iter().all(|(name, uid)| all.get(name) == Some(uid));
@@ -163,7 +163,7 @@ async fn volcano(cluster: &Cluster) -> Result<PathBuf> {
     let chart = folder.to_str().context("the folder's path")?;
     cluster.run("helm", &["install", "volcano", chart, "--namespace", "volcano-system", "--create-namespace"]).await?;
     cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
-    wait_until(secs(20), "Queues can be created", || async {
+    wait_until(secs(10), "Queues can be created", || async {
         queues(&cluster.client()).list(&ListParams::default()).await?;
         podgroups(&cluster.client()).list(&ListParams::default()).await?;
         Ok(Seen::Yes(()))

@@ -46,7 +46,7 @@ pub(super) async fn by_kube_scheduler(w: &mut World) -> Result<()> {
     add_finalizers(&client, "victim").await?;
     theirs(&client, "preemptor", "high", "3").await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    wait_until(secs(20), "kube-scheduler nominates n1 for its pod", || async {
+    wait_until(secs(10), "kube-scheduler nominates n1 for its pod", || async {
         let node = pods.get("preemptor").await?.status.and_then(|status| status.nominated_node_name);
         Ok(Seen::when(node.as_deref() == Some("n1"), || format!("{node:?}")))
     })
@@ -56,7 +56,7 @@ pub(super) async fn by_kube_scheduler(w: &mut World) -> Result<()> {
     let beside = stands_still(w, &client).await;
     w.cluster().signal("kube-scheduler", "CONT").await?;
     beside?;
-    wait_running(&client, "preemptor", 1, 30).await?;
+    wait_running(&client, "preemptor", 1, 10).await?;
     nominated(port, 0).await?;
     stays_unbound(w, "same", 1).await?;
     pods.delete("preemptor", &DeleteParams::default().grace_period(0)).await?;

@@ -69,7 +69,7 @@ pub(super) async fn repeated_queues(w: &mut World) -> Result<()> {
         sleep(secs(1)).await;
         patch_queue(&client, "team", json!({"metadata": {"labels": {"touched": number.to_string()}}})).await?;
     }
-    wait_until(secs(20), "the watch of queues repeats a version", || async {
+    wait_until(secs(10), "the watch of queues repeats a version", || async {
         Ok(Seen::when(w.hits("watch-hold")? == 1, || "it shows events".to_owned()))
     })
     .await?;
@@ -89,7 +89,7 @@ const MEANWHILE: &str = "meanwhile";
 async fn silenced(w: &mut World, resource: &'static str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
     w.aim(silent(resource, secs(600)))?;
     w.scheduler_path()?.cut();
-    wait_until(secs(20), &format!("the watch of {resource} is silent"), || async {
+    wait_until(secs(10), &format!("the watch of {resource} is silent"), || async {
         Ok(Seen::when(w.hits("watch-silent")? == 1, || "it is not open yet".to_owned()))
     })
     .await?;

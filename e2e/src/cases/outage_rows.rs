@@ -116,7 +116,6 @@ pub(super) fn rows() -> Vec<Case> {
             nominated::kept,
             nominated::End::KilledHalfway
         ),
-        // The stopped leader keeps its lease while the held eviction may arrive. Then the rest follows after a lease, and sometimes after more than the observer allows.
         case!("K26-half-stopped", "the same with SIGTERM", aimed(), nominated::kept, nominated::End::StoppedHalfway).only_in_soak(),
         case!(
             "K27",

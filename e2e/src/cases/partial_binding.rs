@@ -76,7 +76,7 @@ async fn in_force(client: &Client) -> Result<()> {
     let target = json!({"apiVersion": "v1", "kind": "Node", "name": "refuses"});
     let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "gang-probe", "namespace": NAMESPACE}, "target": target});
     let dry = PostParams { dry_run: true, ..PostParams::default() };
-    wait_until(secs(20), "the policy is in force", || async {
+    wait_until(secs(10), "the policy is in force", || async {
         let outcome = pods.create_subresource::<Value, Value>("binding", "gang-probe", &dry, &body).await;
         Ok(Seen::when(matches!(&outcome, Err(kube::Error::Api(status)) if status.code == 422), || format!("{outcome:?}")))
     })

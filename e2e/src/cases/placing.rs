@@ -34,7 +34,7 @@ pub(super) async fn zoned(client: &Client, name: &str, zone: &str, amounts: Amou
 /// Waits until the observer has judged so many bindings of pods with constraints, each by the filters of kube-scheduler. Without faults it
 /// judges every binding: these clusters are small, and no watch misses versions.
 async fn constraints_judged(w: &World, least: u64) -> Result<()> {
-    wait_until(secs(20), "the observer judges the constraints", || async {
+    wait_until(secs(10), "the observer judges the constraints", || async {
         let judged = w.watched()?.judged_constraints();
         Ok(Seen::when(judged.constrained >= least, || format!("{judged:?}, and {least} must be judged")))
     })
@@ -79,7 +79,7 @@ pub(super) async fn by_domain(client: &Client, name: &str, key: &str) -> Result<
 
 /// Waits until the pods with a node are in these domains. Under faults the last binding may come later than a refusal of another pod.
 async fn wait_by_domain(client: &Client, name: &str, key: &str, wanted: &[(&str, usize)]) -> Result<()> {
-    wait_until(secs(20), &format!("the pods of {name} with a node are in {wanted:?}"), || async {
+    wait_until(secs(10), &format!("the pods of {name} with a node are in {wanted:?}"), || async {
         let found = by_domain(client, name, key).await?;
         Ok(Seen::when(found == counts(wanted), || format!("{found:?}")))
     })

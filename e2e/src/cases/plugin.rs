@@ -286,7 +286,7 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
 
 /// Waits until the output contains all `parts`.
 pub(super) async fn says(w: &World, line: &str, parts: &[&str]) -> Result<()> {
-    wait_until(secs(20), &format!("{line} says {parts:?}"), || async {
+    wait_until(secs(10), &format!("{line} says {parts:?}"), || async {
         let said = plugin(w, line).await?;
         let all = format!("{}{}", said.out, said.err);
         Ok(Seen::when(parts.iter().all(|part| all.contains(part)), || all))
@@ -370,7 +370,7 @@ async fn pod_of_the_scheduler(w: &World, name: &str, scheme: &str) -> Result<()>
     let pod =
         json!({"metadata": {"name": name, "labels": {"component": "scheduler"}}, "spec": {"nodeName": "n1", "containers": [container]}});
     pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
-    wait_until(secs(20), &format!("the pod {name} runs"), || async {
+    wait_until(secs(10), &format!("the pod {name} runs"), || async {
         let phase = pods.get(name).await?.status.and_then(|status| status.phase).unwrap_or_default();
         Ok(Seen::when(phase == "Running", || phase))
     })

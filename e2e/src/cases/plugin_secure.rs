@@ -94,7 +94,7 @@ pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
     controller.terminate().await?;
     controller.restart().await?;
     let log = controller.log().to_owned();
-    wait_until(secs(20), "the controller's log contains the version of the scheduler", || async {
+    wait_until(secs(10), "the controller's log contains the version of the scheduler", || async {
         let text = std::fs::read_to_string(&log)?;
         let told = text.lines().find(|line| line.contains("9.9.9")).unwrap_or_default();
         Ok(Seen::when(told.contains("helm upgrade"), || text))

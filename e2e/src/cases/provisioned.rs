@@ -99,7 +99,7 @@ async fn selected_nodes(client: &Client) -> Result<BTreeMap<String, String>> {
 
 /// Waits until so many claims have a selected node, and returns it for each of them.
 async fn wait_selected(client: &Client, count: usize) -> Result<BTreeMap<String, String>> {
-    wait_until(secs(20), &format!("{count} claims have a selected node"), || async {
+    wait_until(secs(10), &format!("{count} claims have a selected node"), || async {
         let nodes = selected_nodes(client).await?;
         Ok(if nodes.len() == count { Seen::Yes(nodes) } else { Seen::NotYet(format!("{nodes:?}")) })
     })
@@ -212,7 +212,7 @@ pub(super) async fn one_claim_fails(w: &mut World) -> Result<()> {
     // Each claim keeps its volume, or the node that it is tied to.
     let keep = ", and 2 further claims are like it";
     ensure!(said.contains(keep), "{said}");
-    wait_until(secs(60), "the plugin says what the provisioner says", || async {
+    wait_until(secs(10), "the plugin says what the provisioner says", || async {
         let said = plugin(w, "why g").await?;
         let parts = [
             keep.to_owned(),
@@ -259,7 +259,7 @@ pub(super) async fn ephemeral_volumes(w: &mut World) -> Result<()> {
     let metadata = json!({"name": "h-0", "labels": {"app": "h"}, "annotations": {"scheduling.k8s.io/group-name": "h"}});
     make_pod(&client, json!({"metadata": metadata, "spec": spec})).await?;
     let theirs = "ClaimNotOwned: persistentvolumeclaim \"h-0-space\" was not created for the pod";
-    group_says_within(&client, 60, "h", theirs).await?;
+    group_says_within(&client, 10, "h", theirs).await?;
     stays_unbound(w, "h", 1).await?;
     claims(&client).delete("h-0-space", &DeleteParams::default()).await?;
     wait_running(&client, "h", 1, 60).await?;

@@ -121,7 +121,7 @@ async fn with_defaults(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> 
 async fn helm_test(cluster: &Cluster) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), chart::NAMESPACE);
     let runs_to_its_end = async {
-        wait_until(secs(20), "the pod of helm test runs", || async {
+        wait_until(secs(10), "the pod of helm test runs", || async {
             let phase = pods.get_opt("podgroup-test").await?.and_then(|pod| pod.status?.phase);
             Ok(Seen::when(phase.as_deref() == Some("Running"), || format!("{phase:?}")))
         })
@@ -177,11 +177,11 @@ async fn with_all_values_changed(cluster: &Cluster, seen: &mut Vec<String>) -> R
     let programs = both(cluster, "podgroup", "otherwise").await?;
     seen.extend(programs.iter().flat_map(|program| program.flags.clone()));
     Workload::new("packed").replicas(2).gang("2").scheduler("second").make(&client).await?;
-    let group = wait_one_group(&client, "packed", 20).await?.name_any();
+    let group = wait_one_group(&client, "packed", 10).await?.name_any();
     wait_running(&client, "packed", 2, 10).await?;
     let nodes = nodes_of(&client, "packed").await?;
     ensure!(matches!(nodes.as_slice(), [one, other] if one == other), "a gang of two is on {nodes:?}");
-    wait_until(secs(20), "its pods name their group", || async {
+    wait_until(secs(10), "its pods name their group", || async {
         let pods = pods_of(&client, "packed").await?;
         let named = pods.iter().filter(|pod| pod.annotations().get("scheduling.k8s.io/group-name") == Some(&group)).count();
         Ok(Seen::when(named == 2, || format!("{named} of {} pods", pods.len())))
@@ -207,7 +207,7 @@ async fn with_all_values_changed(cluster: &Cluster, seen: &mut Vec<String>) -> R
     let (status, _) = scheduler.get("/debug/queues", Some(&token)).await?;
     ensure!(status == 403, "the metrics reader gets {status} from /debug/queues");
     bind(&client, "scraper", "podgroup-debug-reader").await?;
-    wait_until(secs(40), "the authorized account sees /debug/queues", || async {
+    wait_until(secs(10), "the authorized account sees /debug/queues", || async {
         let (status, body) = scheduler.get("/debug/queues", Some(&token)).await?;
         Ok(Seen::when(status == 200 && body.contains("default"), || format!("{status}: {body}")))
     })
@@ -273,7 +273,7 @@ pub(super) async fn both_lead(client: &Client, label: &str) -> Result<()> {
 
 /// Waits until the metrics can be read: the authorizer may not have seen the binding yet, and a refusal is cached for 10 s.
 async fn scraped_with(cluster: &Cluster, program: &Rendered, token: &str) -> Result<()> {
-    wait_until(secs(40), "the metrics reader sees the metrics", || async {
+    wait_until(secs(10), "the metrics reader sees the metrics", || async {
         let (status, body) = program.scraped(cluster, Some(token)).await?;
         Ok(Seen::when(status == 200 && body.contains("podgroup_build_info"), || format!("{status}: {body}")))
     })

@@ -142,7 +142,7 @@ pub(super) async fn large_and_odd(w: &mut World) -> Result<()> {
     // The capability fits exactly a hundred pods.
     make_queue(&client, "exact", None, &[(DISK, "700000000000100")]).await?;
     Workload::new("odd").replicas(100).asks(&[(DISK, "7000000000001")]).queue("exact").make(&client).await?;
-    wait_running(&client, "odd", 100, 60).await?;
+    wait_running(&client, "odd", 100, 10).await?;
     queue_uses(&client, "exact", DISK, "700000000000100").await?;
     scale(&client, "odd", 101).await?;
     pod_says(
@@ -152,7 +152,7 @@ pub(super) async fn large_and_odd(w: &mut World) -> Result<()> {
     )
     .await?;
     scale(&client, "odd", 0).await?;
-    wait_running(&client, "odd", 0, 30).await?;
+    wait_running(&client, "odd", 0, 10).await?;
     queue_uses(&client, "exact", DISK, "0").await?;
     queue_uses(&client, "exact", "pods", "0").await?;
     queue_uses(&client, "root", DISK, "0").await?;

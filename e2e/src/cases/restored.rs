@@ -117,7 +117,7 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, s
     make_node(&client, "n2", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     cordon(&client, "n2", true).await?;
     Workload::new("late").replicas(2).gang("2").on_node("n2").make(&client).await?;
-    let late = wait_one_group(&client, "late", 20).await?.name_any();
+    let late = wait_one_group(&client, "late", 10).await?.name_any();
     wait_unschedulable(&client, &late).await?;
     let backup = cluster.backup().await?;
 

@@ -48,7 +48,7 @@ async fn to_write_the_status_of_queues(cluster: &Cluster, scheduler: &Program) -
     make_queue(&client, "team", None, &[("cpu", "8")]).await?;
     Workload::new("train").replicas(2).gang("2").queue("team").make(&client).await?;
     wait_running(&client, "train", 2, 10).await?;
-    wait_until(secs(20), "the PodGroup's status is still written", || async {
+    wait_until(secs(10), "the PodGroup's status is still written", || async {
         let group = wait_one_group(&client, "train", 5).await?;
         Ok(Seen::when(field(&group, "/status/phase") == "Running", || field(&group, "/status").to_string()))
     })
@@ -100,7 +100,7 @@ async fn to_make_podgroups(cluster: &Cluster, controller: &Program) -> Result<()
     Workload::new("third").replicas(2).gang("2").make(&client).await?;
     logged_once(controller, "cannot create resource \"podgroups\"").await?;
     let events: Api<Event> = Api::default_namespaced(client.clone());
-    wait_until(secs(20), "an Event on the Deployment says why it has no PodGroup", || async {
+    wait_until(secs(10), "an Event on the Deployment says why it has no PodGroup", || async {
         let about = ListParams::default().fields("involvedObject.name=third,reason=PodGroupRefused");
         let events: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
         Ok(Seen::when(events.iter().any(|text| text.contains("cannot create resource \"podgroups\"")), || format!("{events:?}")))
@@ -158,7 +158,7 @@ async fn take(cluster: &Cluster, account: &str, group: &str, resource: &str, ver
         "resourceAttributes": {"group": group, "resource": resource, "subresource": subresource, "verb": verb},
     }}))?;
     let reviews: Api<SubjectAccessReview> = Api::all(cluster.client());
-    wait_until(secs(20), &format!("{account} may not {verb} {resource}"), || async {
+    wait_until(secs(10), &format!("{account} may not {verb} {resource}"), || async {
         let status = reviews.create(&PostParams::default(), &review).await?.status;
         Ok(Seen::when(status.is_some_and(|status| !status.allowed), || "it may".to_owned()))
     })
@@ -172,7 +172,7 @@ async fn logged_once(program: &Program, what: &str) -> Result<()> {
         let log = std::fs::read_to_string(program.log())?.replace("\\\"", "\"");
         Ok(log.lines().filter(|line| line.contains(what) && line.contains(ADVICE)).map(str::to_owned).collect())
     };
-    wait_until(secs(20), &format!("the log says {what}, and what to do"), || async {
+    wait_until(secs(10), &format!("the log says {what}, and what to do"), || async {
         Ok(Seen::when(!lines()?.is_empty(), || "nothing".to_owned()))
     })
     .await?;

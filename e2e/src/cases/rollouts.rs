@@ -20,7 +20,7 @@ pub(super) async fn surge_of_a_full_gang(w: &mut World) -> Result<()> {
     Workload::new("d").replicas(4).gang("4").rolling(1, 0).make(&client).await?;
     wait_running(&client, "d", 4, 10).await?;
     set_image(&client, "d", "example/2").await?;
-    wait_rolled_out(&client, "d", 60).await?;
+    wait_rolled_out(&client, "d", 10).await?;
     wait_one_group(&client, "d", 15).await?;
     judge(w, recording).await
 }
@@ -45,12 +45,12 @@ pub(super) async fn corners(w: &mut World) -> Result<()> {
         let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
         Owner::deployment(name).replicas(4).gang("4").with("/spec", "strategy", strategy).make(&client).await?;
     }
-    try_join_all(names.iter().map(|name| wait_running(&client, name, 4, 30))).await?;
+    try_join_all(names.iter().map(|name| wait_running(&client, name, 4, 10))).await?;
     for image in ["example/2", "example/3"] {
         for name in &names {
             set_image(&client, name, image).await?;
         }
-        try_join_all(names.iter().map(|name| wait_rolled_out(&client, name, 60))).await?;
+        try_join_all(names.iter().map(|name| wait_rolled_out(&client, name, 10))).await?;
     }
     for name in &names {
         let group = wait_one_group(&client, name, 15).await?;
@@ -81,7 +81,7 @@ pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
     .await?;
     patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": true}})).await?;
     scale(&client, "d", 12).await?;
-    let both = wait_until(secs(20), "two ReplicaSets have a PodGroup each, with minMember within their size", || async {
+    let both = wait_until(secs(10), "two ReplicaSets have a PodGroup each, with minMember within their size", || async {
         let sets = live_replica_sets(&client, "d").await?;
         let groups = groups_of(&client, "d").await?;
         let mut seen = Vec::new();
@@ -98,12 +98,12 @@ pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
     })
     .await?;
     patch(&client, Kind::Deployment, "d", json!({"spec": {"paused": false}})).await?;
-    wait_rolled_out(&client, "d", 60).await?;
+    wait_rolled_out(&client, "d", 10).await?;
     let second = wait_one_group(&client, "d", 15).await?.name_any();
     ensure!(second != first, "the new ReplicaSet has the old one's PodGroup, of {both:?}");
 
     set_image(&client, "d", "example/1").await?;
-    wait_rolled_out(&client, "d", 60).await?;
+    wait_rolled_out(&client, "d", 10).await?;
     let back = wait_one_group(&client, "d", 15).await?.name_any();
     ensure!(back == first, "after the rollback to {first} the PodGroup is {back}");
     judge(w, recording).await
@@ -117,7 +117,7 @@ pub(super) async fn ten_rollouts(w: &mut World) -> Result<()> {
     wait_running(&client, "d", 2, 10).await?;
     for number in 2..12 {
         set_image(&client, "d", &format!("example/{number}")).await?;
-        wait_rolled_out(&client, "d", 30).await?;
+        wait_rolled_out(&client, "d", 10).await?;
     }
     wait_until(secs(15), "one PodGroup is left", || async {
         let left = groups_of(&client, "d").await?.len();

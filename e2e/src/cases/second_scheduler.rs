@@ -40,7 +40,7 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
         Workload::new(name).replicas(4).gang("4").make(&client).await?;
     }
     for name in &gangs {
-        wait_running(&client, name, 4, 30).await?;
+        wait_running(&client, name, 4, 10).await?;
     }
     let port = w.scheduler()?.port();
     let before = bound_so_far(port).await?;
@@ -69,7 +69,7 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
         scale(&client, name, 4).await?;
     }
     for name in &gangs {
-        wait_running(&client, name, 4, 30).await?;
+        wait_running(&client, name, 4, 10).await?;
     }
     queue_uses(&client, "default", "cpu", "20").await?;
     accounting_matches_api(w).await
@@ -116,7 +116,7 @@ async fn flap(client: Client, gangs: &[String], end: Instant) -> Result<u64> {
             break;
         }
         scale(&client, name, 0).await?;
-        wait_until(secs(20), &format!("{name} has no pods"), || async {
+        wait_until(secs(10), &format!("{name} has no pods"), || async {
             let left = pods_of(&client, name).await?.len();
             Ok(Seen::when(left == 0, || left.to_string()))
         })

@@ -49,7 +49,7 @@ impl Standby {
     async fn silence(&self, resource: &'static str) -> Result<()> {
         self.faults.rule(silent(resource, SILENT));
         self.path.cut();
-        wait_until(secs(20), &format!("the standby's watch of {resource} is silent"), || async {
+        wait_until(secs(10), &format!("the standby's watch of {resource} is silent"), || async {
             Ok(Seen::when(self.faults.counts().contains_key("watch-silent"), || "it is not open yet".to_owned()))
         })
         .await?;
@@ -127,7 +127,7 @@ pub(super) async fn in_nodes(w: &mut World) -> Result<()> {
     }
     none_is_bound(&client, &NODES).await?;
     for node in NODES {
-        group_says_within(&client, 20, node, "").await?;
+        group_says_within(&client, 10, node, "").await?;
     }
     none_is_bound(&client, &NODES).await?;
     set_allocatable(&client, "shrunk", &[("cpu", "4")]).await?;

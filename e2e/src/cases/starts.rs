@@ -75,7 +75,7 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
         for (name, cpu) in [("fits", "1"), ("large", "2"), ("forbidden", "1")] {
             make_member(&client, &format!("{name}-{number}"), name, &[("cpu", cpu)]).await?;
         }
-        wait_until(secs(20), &format!("the list of {kind} is requested"), || async {
+        wait_until(secs(10), &format!("the list of {kind} is requested"), || async {
             let hits = w.hits("delay-response")?;
             Ok(Seen::when(hits == u64::try_from(number + 1)?, || hits.to_string()))
         })
@@ -147,7 +147,7 @@ async fn start_without_queues(w: &mut World, late: &'static str, seconds: u64, e
     w.aim(Rule { verb: Some(Verb::List), resource: late, name: None, fault: Fault::DelayResponse(secs(seconds)), times: 1 })?;
     let began = Instant::now();
     w.scheduler()?.launch()?;
-    wait_until(secs(20), &format!("the list of {late} is asked for"), || async {
+    wait_until(secs(10), &format!("the list of {late} is asked for"), || async {
         Ok(Seen::when(w.hits("delay-response")? == before + 1, || "not yet".to_owned()))
     })
     .await?;
@@ -155,7 +155,7 @@ async fn start_without_queues(w: &mut World, late: &'static str, seconds: u64, e
         let holder = async || {
             anyhow::Ok(leases(&client).get(chart::SCHEDULER).await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default())
         };
-        wait_until(secs(20), "the lease is held", || async {
+        wait_until(secs(10), "the lease is held", || async {
             let holder = holder().await?;
             Ok(Seen::when(!holder.is_empty(), || "no process holds it".to_owned()))
         })

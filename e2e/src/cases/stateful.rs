@@ -61,7 +61,7 @@ pub(super) async fn made_again(w: &mut World) -> Result<()> {
         set = small("again").make(&client).await?;
         // Every tenth StatefulSet has time to get its pod, so that pods end at different ages of the successor.
         if round % 10 == 9 {
-            wait_until(secs(20), "the pod belongs to the new StatefulSet", || async {
+            wait_until(secs(10), "the pod belongs to the new StatefulSet", || async {
                 let pods = pods_of(&client, "again").await?;
                 let of_it =
                     pods.iter().filter(|pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref()));
@@ -74,7 +74,7 @@ pub(super) async fn made_again(w: &mut World) -> Result<()> {
     w.calm().await?;
     settled(&client, &sets).await?;
     // The garbage collector deletes the PodGroups of the deleted StatefulSets.
-    wait_until(secs(20), "one PodGroup is left", || async {
+    wait_until(secs(10), "one PodGroup is left", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left == sets.iter().map(group_name).collect::<Vec<_>>(), || format!("{left:?}")))
     })

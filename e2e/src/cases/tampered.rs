@@ -86,7 +86,7 @@ pub(super) async fn another_deployment(w: &mut World) -> Result<()> {
     .await?;
     wait_running(&client, "d", 2, 5).await?;
     delete_as(&client, Kind::Deployment, "d", PropagationPolicy::Foreground).await?;
-    wait_until(secs(20), "nothing is left", || async {
+    wait_until(secs(10), "nothing is left", || async {
         let made = groups_made(&client).await?;
         let there = Kind::Deployment.api(&client).get_opt("d").await?.is_some();
         Ok(Seen::when(made.is_empty() && !there, || format!("{made:?}, the Deployment: {there}")))

@@ -60,7 +60,7 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
     .await?;
     let port = w.scheduler()?.port();
     let pending = f64::from(u32::try_from(gangs * GANG)?);
-    wait_until(secs(60), "all pods wait", || async {
+    wait_until(secs(10), "all pods wait", || async {
         let seen = metric(port, "podgroup_scheduler_pending_pods").await?;
         Ok(Seen::when(seen == pending, || seen.to_string()))
     })
@@ -104,11 +104,11 @@ pub(super) async fn backlog(w: &mut World, size: Size) -> Result<()> {
     .await?;
     // Kubernetes writes 5000 as 5k.
     let used = if pending % 1000.0 == 0.0 { format!("{}k", pending / 1000.0) } else { pending.to_string() };
-    queue_uses_within(&client, 60, "root", "cpu", &used).await?;
+    queue_uses_within(&client, 10, "root", "cpu", &used).await?;
     accounting_matches_api(w).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
-    queue_uses_within(&client, 60, "root", "cpu", "0").await
+    queue_uses_within(&client, 10, "root", "cpu", "0").await
 }
 
 /// Creates the tree and returns the names of its leaves.

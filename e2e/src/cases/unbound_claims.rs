@@ -100,7 +100,7 @@ pub(super) async fn node_of(client: &Client, group: &str, pod: &str) -> Result<S
 
 /// Waits until a write of the scheduler has tied a claim to the volume.
 pub(super) async fn wait_tied(client: &Client, volume: &str) -> Result<String> {
-    wait_until(secs(20), &format!("volume {volume} names a claim"), || async {
+    wait_until(secs(10), &format!("volume {volume} names a claim"), || async {
         let claim = Api::<PersistentVolume>::all(client.clone()).get(volume).await?.spec.and_then(|spec| spec.claim_ref?.name);
         Ok(claim.map_or_else(|| Seen::NotYet("none".to_owned()), Seen::Yes))
     })
@@ -154,7 +154,7 @@ pub(super) async fn held_until_all_are_bound(w: &mut World) -> Result<()> {
     for number in 0..4 {
         make_local(&client, &format!("v{number}"), "local", 1, (ZONE, "a"), Value::Null).await?;
     }
-    wait_until(secs(20), "the volumes are available", || async {
+    wait_until(secs(10), "the volumes are available", || async {
         let volumes = Api::<PersistentVolume>::all(client.clone()).list(&ListParams::default()).await?;
         let available =
             volumes.into_iter().filter(|volume| volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Available"));
@@ -190,7 +190,7 @@ pub(super) async fn held_until_all_are_bound(w: &mut World) -> Result<()> {
 
 /// Waits until the claim has a selected node, and returns it.
 pub(super) async fn selected_node(client: &Client, claim: &str) -> Result<String> {
-    wait_until(secs(20), &format!("claim {claim} has a selected node"), || async {
+    wait_until(secs(10), &format!("claim {claim} has a selected node"), || async {
         let node = claims(client).get(claim).await?.annotations().get(SELECTED_NODE).cloned();
         Ok(node.map_or_else(|| Seen::NotYet("none".to_owned()), Seen::Yes))
     })

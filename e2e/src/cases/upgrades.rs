@@ -171,7 +171,7 @@ async fn wait_queue_crd(client: &Client, wanted: bool) -> Result<()> {
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "probe"}, "spec": {"parent": "org"},
     }))?;
     let dry_run = kube::api::PostParams { dry_run: true, ..Default::default() };
-    wait_until(secs(20), "the API server uses the CRD", || async {
+    wait_until(secs(10), "the API server uses the CRD", || async {
         let parent = field(&queues(client).create(&dry_run, &queue).await?, "/spec/parent");
         Ok(Seen::when(parent.is_null() != wanted, || parent.to_string()))
     })
@@ -216,7 +216,7 @@ async fn parent_is_kept(client: &Client) -> Result<()> {
 async fn parent_limits(client: &Client) -> Result<()> {
     parent_is_kept(client).await?;
     Workload::new("waits").replicas(2).gang("2").queue("team").make(client).await?;
-    let group = wait_one_group(client, "waits", 20).await?.name_any();
+    let group = wait_one_group(client, "waits", 10).await?.name_any();
     group_says(client, &group, "org").await?;
     patch_queue(client, "org", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
     wait_running(client, "waits", 2, 10).await

@@ -99,7 +99,7 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
         // How long these take differs, so in one of the attempts the time is right.
         sleep(millis(450 + 25 * u64::from(number % 10))).await;
     }
-    wait_until(secs(20), "the PodGroup is deleted after the last write", || async {
+    wait_until(secs(10), "the PodGroup is deleted after the last write", || async {
         Ok(Seen::when(api.get_opt(group).await?.is_none(), || "it still exists".to_owned()))
     })
     .await?;

@@ -53,7 +53,7 @@ pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
     for name in ["first", "second"] {
         make_podgroup(&client, name, json!({"minMember": 2, "queue": "team", "minResources": {"cpu": "2"}})).await?;
         Owner::job(name, 2).pod_annotation(GROUP_NAME, name).with("/spec", "ttlSecondsAfterFinished", json!(1)).make(&client).await?;
-        wait_until(secs(30), &format!("Job {name} and its pods are deleted after the TTL"), || async {
+        wait_until(secs(10), &format!("Job {name} and its pods are deleted after the TTL"), || async {
             let (job, pods) = (Kind::Job.api(&client).get_opt(name).await?, pods_of(&client, name).await?.len());
             Ok(Seen::when(job.is_none() && pods == 0, || format!("{pods} pods, {:?}", job.map(|job| field(&job, "/status")))))
         })

@@ -329,7 +329,7 @@ async fn a_namespace_goes(w: &mut World, client: &Client) -> Result<()> {
     pod_says(client, "avoids", "didn't match pod anti-affinity rules").await?;
     Kind::Namespace.api(client).delete("leaving", &DeleteParams::default()).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "leaving");
-    wait_until(secs(20), "the pod of the namespace is being deleted", || async {
+    wait_until(secs(10), "the pod of the namespace is being deleted", || async {
         let leaves = pods.get("keeper").await?.metadata.deletion_timestamp.is_some();
         Ok(Seen::when(leaves, || "it is not".to_owned()))
     })
@@ -354,7 +354,7 @@ async fn labels_change(w: &mut World, client: &Client) -> Result<()> {
         nodes.patch(name, &PatchParams::default(), &cordon(true)).await?;
     }
     make_member(client, "moved", "moved", &[("cpu", "100m")]).await?;
-    wait_until(secs(20), "the binding is on its way", || async {
+    wait_until(secs(10), "the binding is on its way", || async {
         let seen = w.hits("delay-request")?;
         Ok(Seen::when(seen > hits, || seen.to_string()))
     })

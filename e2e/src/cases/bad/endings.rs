@@ -32,7 +32,7 @@ pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
                 owner.asks(&[("cpu", "10m")]).make(&client).await?;
                 // They live for different times: some milliseconds to some tenths of a second after the first sign that a controller works on them.
                 if number % 3 == 0 {
-                    wait_until(secs(20), &format!("{name} has a pod"), || async {
+                    wait_until(secs(10), &format!("{name} has a pod"), || async {
                         let there = crate::workloads::pods_of(&client, &name).await?.len();
                         Ok(Seen::when(there > 0, || "none".to_owned()))
                     })
@@ -47,13 +47,13 @@ pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
     w.calm().await?;
     // While an owner is there, its PodGroup is created again after the garbage collector has deleted it.
     for kind in [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::Job] {
-        wait_until(secs(30), &format!("no {kind:?} is left"), || async {
+        wait_until(secs(10), &format!("no {kind:?} is left"), || async {
             let left = kind.api(&client).list(&ListParams::default()).await?.items.len();
             Ok(Seen::when(left == 0, || format!("{left}")))
         })
         .await?;
     }
-    wait_until(secs(30), "no PodGroup is left", || async {
+    wait_until(secs(10), "no PodGroup is left", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
     })
@@ -136,7 +136,7 @@ pub(in crate::cases) async fn a_namespace(w: &mut World) -> Result<()> {
     let holder = Owner::operators("holder").with("/metadata", "finalizers", json!(["example.com/mine"]));
     holder.make_in(&client, "going").await?;
     let groups = || async { anyhow::Ok(podgroups_in(&client, "going").list(&Default::default()).await?.items.len()) };
-    wait_until(secs(20), "four PodGroups exist", || async {
+    wait_until(secs(10), "four PodGroups exist", || async {
         let there = groups().await?;
         Ok(Seen::when(there == 4, || there.to_string()))
     })

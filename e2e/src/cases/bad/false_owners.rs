@@ -56,14 +56,14 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
     let refused = Owner::pod("two").with("/metadata", "ownerReferences", Value::from(two.to_vec())).make(&client).await;
     ensure!(refused.is_err(), "the API server accepted a pod with two controllers");
 
-    wait_until(secs(20), "the garbage collector has deleted the objects with false owners", || async {
+    wait_until(secs(10), "the garbage collector has deleted the objects with false owners", || async {
         let left = Kind::Pod.api(&client).list(&ListParams::default().labels("app=liar")).await?.items;
         let names: Vec<_> = left.iter().map(|pod| format!("{} of {:?}", pod.name_any(), pod.owner_references())).collect();
         let set = Kind::ReplicaSet.api(&client).get_opt("liar").await?.is_some();
         Ok(Seen::when(left.is_empty() && !set, || format!("left: pods {names:?}, the ReplicaSet: {set}")))
     })
     .await?;
-    wait_until(secs(20), "only the PodGroup of the real owner is left", || async {
+    wait_until(secs(10), "only the PodGroup of the real owner is left", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left == [group_name(&victim)], || format!("{left:?}")))
     })

@@ -47,7 +47,7 @@ pub(in crate::cases) async fn relabelled(w: &mut World) -> Result<()> {
     // The ReplicaSet adopts it again and then has one pod too many, so it deletes one.
     patch(&client, Kind::Pod, &stray, json!({"metadata": {"labels": {"app": "set"}}})).await?;
     wait_running(&client, "set", 2, 10).await?;
-    wait_until(secs(20), "only the ReplicaSet's PodGroup is left", || async {
+    wait_until(secs(10), "only the ReplicaSet's PodGroup is left", || async {
         let made = groups_made(&client).await?;
         Ok(Seen::when(made == [group_name(&set)], || format!("{made:?}")))
     })

@@ -90,7 +90,7 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     ensure!(calls.is_empty(), "{REVISIONS} old ReplicaSets cost {:?}", tally(&calls));
 
     set_image(&client, "d", "example/2").await?;
-    wait_rolled_out(&client, "d", 60).await?;
+    wait_rolled_out(&client, "d", 10).await?;
     wait_one_group(&client, "d", 15).await?;
     let calls = called::since(w, moment)?;
     ensure!(calls.len() <= 12, "a rollout beside {REVISIONS} old ReplicaSets cost {:?}", tally(&calls));
@@ -106,7 +106,7 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     let old = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
     ensure!(old.len() > REVISIONS, "only {} ReplicaSets are left", old.len());
     crate::workloads::delete(&client, "d").await?;
-    wait_until(secs(60), "all ReplicaSets are gone", || async {
+    wait_until(secs(10), "all ReplicaSets are gone", || async {
         let left = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
         let made = groups_made(&client).await?;
         Ok(Seen::when(left.is_empty() && made.len() == 1, || {

@@ -42,6 +42,6 @@ pub(in crate::cases) async fn of_a_cron_job(w: &mut World) -> Result<()> {
     for name in ["good", "bad"] {
         delete_as(&client, Kind::CronJob, name, PropagationPolicy::Background).await?;
     }
-    wait_no_group(&client, &good, 20).await?;
-    wait_no_group(&client, &bad, 20).await
+    wait_no_group(&client, &good, 10).await?;
+    wait_no_group(&client, &bad, 10).await
 }

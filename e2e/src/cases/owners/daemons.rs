@@ -51,7 +51,7 @@ pub(in crate::cases) async fn one_on_each_node(w: &mut World) -> Result<()> {
     wait_no_group(&client, &nowhere, 10).await?;
     // A change of the template replaces every pod, one at a time.
     patch(&client, Kind::DaemonSet, "agent", json!({"spec": {"template": {"metadata": {"annotations": {"changed": "yes"}}}}})).await?;
-    wait_until(secs(30), "the rolling update finishes", || async {
+    wait_until(secs(10), "the rolling update finishes", || async {
         let object = Kind::DaemonSet.api(&client).get("agent").await?;
         let number = |key: &str| object.data.pointer(&format!("/status/{key}")).and_then(serde_json::Value::as_i64);
         let done = number("observedGeneration") == object.metadata.generation

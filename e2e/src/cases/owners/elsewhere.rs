@@ -43,7 +43,7 @@ pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<(
     let binding = serde_json::from_value(json!({"metadata": metadata, "spec": {"policyName": "zz-lws"}}))?;
     Api::all(client.clone()).create(&PostParams::default(), &policy).await?;
     Api::<MutatingAdmissionPolicyBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
-    wait_until(secs(30), "the policy is in force", || async {
+    wait_until(secs(10), "the policy is in force", || async {
         let made = Owner::pod("probe").with("/metadata/labels", "lws", "yes".into()).make(&client).await?;
         Kind::Pod.api(&client).delete("probe", &DeleteParams::default().grace_period(0)).await?;
         let named = made.annotations().get(GROUP_NAME).cloned().unwrap_or_default();
@@ -80,7 +80,7 @@ pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<(
     controller.also("--annotate-pods");
     controller.restart().await?;
     for owner in [&leaders, &workers] {
-        wait_until(secs(20), &format!("the labels of {} are mended", owner.name_any()), || async {
+        wait_until(secs(10), &format!("the labels of {} are mended", owner.name_any()), || async {
             let labels = group_labels(&client, owner).await?;
             Ok(Seen::when(labels == ["lws", "lws"], || format!("{labels:?}")))
         })

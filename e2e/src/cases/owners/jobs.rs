@@ -27,12 +27,12 @@ pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     wait_condition(&client, "first", "Complete").await?;
     wait_no_group(&client, &first, 10).await?;
     let second = Owner::job("second", 3).gang("3").queue("team").with("/spec", "ttlSecondsAfterFinished", json!(2)).make(&client).await?;
-    wait_until(secs(30), "the second Job is deleted after its TTL", || async {
+    wait_until(secs(10), "the second Job is deleted after its TTL", || async {
         let found = Kind::Job.api(&client).get_opt("second").await?;
         Ok(Seen::when(found.is_none(), || format!("{:?}", found.map(|job| field(&job, "/status")))))
     })
     .await?;
-    wait_no_group(&client, &second, 20).await?;
+    wait_no_group(&client, &second, 10).await?;
     delete_as(&client, Kind::Job, "first", PropagationPolicy::Background).await?;
     wait_no_group(&client, &first, 10).await
 }
@@ -48,7 +48,7 @@ pub(in crate::cases) async fn suspended(w: &mut World) -> Result<()> {
     kubelet::run(&client, "first", 2, 20).await?;
     wait_min_member(&client, &first, 2, 5).await?;
     patch(&client, Kind::Job, "first", json!({"spec": {"suspend": true}})).await?;
-    wait_no_group(&client, &first, 20).await?;
+    wait_no_group(&client, &first, 10).await?;
 
     let second = long("second").with("/spec", "suspend", json!(true)).make(&client).await?;
     stays_without_group(&client, &second, 2).await?;
@@ -75,7 +75,7 @@ pub(in crate::cases) async fn follows_remaining_work(w: &mut World) -> Result<()
     kubelet::run(&client, "work", 3, 20).await?;
     wait_min_member(&client, &job, 3, 5).await?;
     patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 0}})).await?;
-    wait_no_group(&client, &job, 20).await?;
+    wait_no_group(&client, &job, 10).await?;
     patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 3}})).await?;
     kubelet::run(&client, "work", 3, 20).await?;
     wait_min_member(&client, &job, 3, 5).await?;
@@ -112,7 +112,7 @@ pub(in crate::cases) async fn follows_remaining_work(w: &mut World) -> Result<()
 }
 
 pub(super) async fn wait_condition(client: &Client, name: &str, kind: &str) -> Result<()> {
-    let job = wait_until(secs(30), &format!("Job {name} is {kind}"), || async {
+    let job = wait_until(secs(10), &format!("Job {name} is {kind}"), || async {
         let job = Kind::Job.api(client).get(name).await?;
         let holds = crate::objects::condition(&job, kind).is_some_and(|(status, _, _)| status == "True");
         let seen = field(&job, "/status").to_string();

@@ -31,7 +31,7 @@ pub(in crate::cases) async fn bare_pods(w: &mut World) -> Result<()> {
     wait_warning(&client, "Pod", "bare", "InvalidPodGroupSource", "group-min-member").await?;
     wait_running(&client, "bare", 1, 10).await?;
     Kind::Pod.api(&client).delete("bare", &DeleteParams::default()).await?;
-    wait_no_group(&client, &pod, 20).await?;
+    wait_no_group(&client, &pod, 10).await?;
     let left = groups_made(&client).await?;
     ensure!(left.is_empty(), "left over: {left:?}");
     Ok(())
@@ -77,7 +77,7 @@ pub(in crate::cases) async fn operators(w: &mut World) -> Result<()> {
     for name in ["trainer", "rollout"] {
         delete_as(&client, Kind::ConfigMap, name, PropagationPolicy::Background).await?;
     }
-    wait_until(secs(20), "no object of either owner is left", || async {
+    wait_until(secs(10), "no object of either owner is left", || async {
         let left = groups_made(&client).await?;
         Ok(Seen::when(left.is_empty(), || format!("{left:?}")))
     })
@@ -97,7 +97,7 @@ pub(in crate::cases) async fn named_later(w: &mut World) -> Result<()> {
     let before = wait_min_member(&client, &set, 1, 5).await?;
     let named = |name: Option<&str>| serde_json::json!({"spec": {"template": {"metadata": {"annotations": {GROUP_NAME: name}}}}});
     patch(&client, Kind::StatefulSet, "set", named(Some("mine"))).await?;
-    wait_no_group(&client, &set, 20).await?;
+    wait_no_group(&client, &set, 10).await?;
     wait_running(&client, "set", 2, 10).await?;
     patch(&client, Kind::StatefulSet, "set", named(None)).await?;
     let back = wait_min_member(&client, &set, 1, 10).await?;
@@ -106,7 +106,7 @@ pub(in crate::cases) async fn named_later(w: &mut World) -> Result<()> {
     patch(&client, Kind::StatefulSet, "leaves", theirs).await?;
     // Half a minute after its last pod, because the next pod could have had our scheduler.
     wait_no_group(&client, &leaves, 50).await?;
-    wait_until(secs(20), "the pods are members of our PodGroup again", || async {
+    wait_until(secs(10), "the pods are members of our PodGroup again", || async {
         let pods = pods_of(&client, "set").await?;
         let ours = pods.iter().filter(|pod| pod.annotations().get(GROUP_NAME).is_none_or(|name| *name == group_name(&set))).count();
         Ok(Seen::when(ours == 2, || format!("{ours} of {} pods", pods.len())))
@@ -133,7 +133,7 @@ pub(in crate::cases) async fn groups_of_their_own(w: &mut World) -> Result<()> {
     label(Owner::job("job", 2).played_by_the_case()).make(&client).await?;
     label(Owner::pod("bare")).make(&client).await?;
     label(Owner::pod("of-trainer").owned_by(&reference(Kind::ConfigMap, &owner))).make(&client).await?;
-    wait_until(secs(20), "all nine pods are bound", || async {
+    wait_until(secs(10), "all nine pods are bound", || async {
         let pods = Kind::Pod.api(&client).list(&kube::api::ListParams::default().labels("of=mine")).await?.items;
         let bound = pods.iter().filter(|pod| pod.data.pointer("/spec/nodeName").is_some()).count();
         Ok(Seen::when(bound == 9, || format!("{bound} of {} pods", pods.len())))

@@ -68,7 +68,7 @@ pub(in crate::cases) async fn all_at_once(w: &mut World) -> Result<()> {
     // The rolling update of a StatefulSet deletes the pods from the last to the first and reuses their names.
     let image = serde_json::json!({"spec": {"template": {"metadata": {"annotations": {"changed": "yes"}}}}});
     patch(&client, Kind::StatefulSet, "gang", image).await?;
-    wait_until(secs(60), "the rolling update finishes", || async {
+    wait_until(secs(10), "the rolling update finishes", || async {
         let object = Kind::StatefulSet.api(&client).get("gang").await?;
         let (updated, ready) = (field(&object, "/status/updatedReplicas"), field(&object, "/status/readyReplicas"));
         let through = field(&object, "/status/currentRevision") == field(&object, "/status/updateRevision");

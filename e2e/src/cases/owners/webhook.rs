@@ -40,7 +40,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     Api::all(client.clone()).create(&PostParams::default(), &policy).await?;
     Api::<MutatingAdmissionPolicyBinding>::all(client.clone()).create(&PostParams::default(), &binding).await?;
     // A new policy is in force some time after its creation.
-    wait_until(secs(30), "the policy is in force", || async {
+    wait_until(secs(10), "the policy is in force", || async {
         let probe = Owner::pod("probe").scheduler(THEIRS).with("/metadata/labels", "gang", "ours".into());
         let made = probe.make(&client).await?;
         Kind::Pod.api(&client).delete("probe", &DeleteParams::default().grace_period(0)).await?;
@@ -62,7 +62,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
         resize(&client, kind, &name, 2).await?;
         wait_min_member(&client, owner, 2, 10).await?;
         resize(&client, kind, &name, 0).await?;
-        wait_no_group(&client, owner, 20).await?;
+        wait_no_group(&client, owner, 10).await?;
         resize(&client, kind, &name, 3).await?;
         wait_running(&client, &name, 3, 10).await?;
         wait_min_member(&client, owner, 3, 10).await?;
@@ -71,7 +71,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     // A Job creates its next pod a second after the last one has finished: there is one PodGroup for all of them.
     let job = ours(Owner::job("one-by-one", 1)).with("/spec", "completions", json!(3)).make(&client).await?;
     wait_condition(&client, "one-by-one", "Complete").await?;
-    wait_no_group(&client, &job, 40).await?;
+    wait_no_group(&client, &job, 10).await?;
     for (owner, expected) in [(&set, 2), (&stateful, 2), (&job, 1)] {
         let calls: Vec<_> = called::since(w, moment)?.into_iter().filter(|call| call.name == group_name(owner)).collect();
         let creations = calls.iter().filter(|call| call.verb == "create").count();
@@ -86,7 +86,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     // Pods without the label cost nothing and are not written.
     let moment = called::now(w)?;
     let theirs = Owner::replica_set("theirs").scheduler(THEIRS).replicas(2).make(&client).await?;
-    wait_until(secs(20), "the pods of the other scheduler exist", || async {
+    wait_until(secs(10), "the pods of the other scheduler exist", || async {
         let pods = pods_of(&client, "theirs").await?.len();
         Ok(Seen::when(pods == 2, || pods.to_string()))
     })

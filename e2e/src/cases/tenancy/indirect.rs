@@ -64,7 +64,7 @@ pub(super) async fn no_pods_from_templates(client: &Client) -> Result<()> {
     let events: Api<Event> = Api::namespaced(client.clone(), OWN);
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
     for Template { name, words, .. } in TEMPLATES {
-        wait_until(secs(20), &format!("the pods of {name} are refused"), || async {
+        wait_until(secs(10), &format!("the pods of {name} are refused"), || async {
             let failed = events.list(&ListParams::default().fields("reason=FailedCreate")).await?.items;
             // The Event about a Deployment's pods is on its ReplicaSet.
             let of_it = |event: &Event| event.involved_object.name.as_deref().is_some_and(|object| object.starts_with(name));

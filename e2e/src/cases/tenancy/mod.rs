@@ -45,7 +45,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     must(&client, &indirect::long()).await?;
     chart::upgrade(w.cluster(), &["tenancy.enabled=true", "tenancy.freeQueues={free}"]).await?;
     let tenant = kubeconfig::client_as(w.cluster().kubeconfig(), TENANT).await?;
-    wait_until(secs(20), "the policies are in force", || async {
+    wait_until(secs(10), "the policies are in force", || async {
         let outcome = attempts::send(&tenant, &attempts::in_another_queue("dryRun=All")).await?;
         Ok(Seen::when(outcome.is_refused("lacks the verb use"), || format!("{outcome:?}")))
     })
@@ -83,7 +83,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     // Otherwise the observer would report, at the end, an owner of a refused PodGroup.
     must(&tenant, &attempts::end_of("deployments", "stealer")).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
-    wait_until(secs(30), "the pods without a PodGroup are gone", || async {
+    wait_until(secs(10), "the pods without a PodGroup are gone", || async {
         let left = pods.list(&ListParams::default().labels("app=stealer")).await?.items.len();
         Ok(Seen::when(left == 0, || format!("{left}")))
     })
@@ -122,7 +122,7 @@ async fn one_event_and_a_later_right(client: &Client, tenant: &Client) -> Result
         )
     };
     let why = "queue c may not be used: ServiceAccount default of this namespace lacks the verb use on it";
-    wait_until(secs(20), "an Event on the Deployment says why it has no PodGroup", || async {
+    wait_until(secs(10), "an Event on the Deployment says why it has no PodGroup", || async {
         let events = events().await?;
         Ok(Seen::when(events.iter().any(|message| message.contains(why)), || format!("{events:?}")))
     })
@@ -201,7 +201,7 @@ async fn state_of_victim(client: &Client, victim: &Victim) -> Result<Value> {
 async fn wait_own_pod(client: &Client, name: &str) -> Result<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
     let of_it = ListParams::default().labels(&format!("app={name}"));
-    wait_until(secs(20), &format!("the tenant's own {name} runs"), || async {
+    wait_until(secs(10), &format!("the tenant's own {name} runs"), || async {
         let pods = pods.list(&of_it).await?.items;
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
         let runs = pods.iter().find(|pod| phase(pod).as_deref() == Some("Running"));
