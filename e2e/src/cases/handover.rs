@@ -1,8 +1,7 @@
-//! Rows K21 to K24 and K28: one scheduler takes over from another while a binding of the first is still on its way. The binding never takes effect in room that the second one
+//! Rows K21 to K23 and K28: one scheduler takes over from another while a binding of the first is still on its way. The binding never takes effect in room that the second one
 //! has given away. The observer checks nodes and queues all the time; each case also checks which pod has the room.
 
 use anyhow::{Context, Result, ensure};
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{DeleteParams, PostParams};
@@ -12,16 +11,16 @@ use tokio::time::Instant;
 
 use super::ledger::stays_unbound;
 use super::preempted::ranked;
-use super::seen::{accounting_matches_api, bound};
+use super::seen::bound;
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::lease::{QUICK, leases};
-use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, make_queue};
+use crate::objects::{NAMESPACE, make_node, make_podgroup, make_queue};
 use crate::programs::Program;
 use crate::proxy::Delay;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
-use crate::{chart, http, kubeconfig, say};
+use crate::{chart, kubeconfig};
 
 /// What has room for one pod.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +32,10 @@ pub(super) enum Room {
 }
 
 /// The condition that a new leader writes after an unclean handover.
-const LEADER_CHANGED: &str = "podgroup.dev/LeaderChanged";
+pub(super) const LEADER_CHANGED: &str = "podgroup.dev/LeaderChanged";
 
 /// Makes the room, starts the scheduler of the world again with a short lease, and a second one beside it. Neither evicts a pod.
-async fn two_schedulers(w: &mut World, room: Room) -> Result<Program> {
+pub(super) async fn two_schedulers(w: &mut World, room: Room) -> Result<Program> {
     let client = w.client();
     let (node, queue) = match room {
         Room::Node => ("1", "64"),
@@ -91,17 +90,17 @@ pub(super) async fn wait_leader(client: &Client, name: &str, seconds: u64) -> Re
 }
 
 /// Creates a PodGroup of one pod with this priority class.
-async fn submit(client: &Client, name: &str, class: &str) -> Result<()> {
+pub(super) async fn submit(client: &Client, name: &str, class: &str) -> Result<()> {
     make_podgroup(client, name, json!({"minMember": 1, "queue": "team"})).await?;
     ranked(client, &format!("{name}-0"), name, class, "1").await
 }
 
-fn aim(w: &World, fault: Fault, times: u32) -> Result<()> {
+pub(super) fn aim(w: &World, fault: Fault, times: u32) -> Result<()> {
     w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault, times })
 }
 
 /// Waits until so many bindings are held back.
-async fn wait_held(w: &World, count: u64) -> Result<()> {
+pub(super) async fn wait_held(w: &World, count: u64) -> Result<()> {
     wait_until(secs(10), "the binding is on its way", || async {
         let hits = w.hits("delay-request")?;
         Ok(Seen::when(hits >= count, || hits.to_string()))
@@ -142,7 +141,7 @@ async fn let_go_when_second_is_bound(w: &World) -> Result<()> {
 }
 
 /// Waits until the late bindings have arrived, and checks that the API server refused at least so many of them.
-async fn arrived_and_refused(w: &World, at_least: usize) -> Result<()> {
+pub(super) async fn arrived_and_refused(w: &World, at_least: usize) -> Result<()> {
     w.calm().await?;
     let log = w.cluster().scratch().folder().join("logs").join(format!("faults-{}.log", chart::SCHEDULER));
     let log = std::fs::read_to_string(log).context("the record of the faults")?;
@@ -261,147 +260,4 @@ pub(super) async fn cut_off(w: &mut World, room: Room) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete("first-0", &DeleteParams::default().grace_period(0)).await?;
     wait_running(&client, "third", 1, 10).await
-}
-
-/// K24. Without an election, the scheduler is killed while it binds a gang of 40 that fills its nodes. Six of its bindings have taken effect; the others arrive when the
-/// next start, which packs the nodes, has decided, and before its own. It is killed as well. In the end the gang is whole.
-pub(super) async fn killed_in_a_gang(w: &mut World) -> Result<()> {
-    let client = w.client();
-    for node in ["n1", "n2", "n3", "n4"] {
-        make_node(&client, node, &[("cpu", "10"), ("memory", "64Gi")]).await?;
-    }
-    let scheduler = w.scheduler()?;
-    scheduler.terminate().await?;
-    scheduler.also("--leader-elect=false");
-    scheduler.restart().await?;
-    // 32 bindings are sent at the same time.
-    for (fault, times) in [
-        (Fault::HoldRequest(secs(60)), 20),
-        (Fault::DelayRequest(millis(0)), 6),
-        (Fault::HoldRequest(secs(60)), 6),
-        // Those of the next start.
-        (Fault::DelayRequest(secs(5)), 26),
-    ] {
-        aim(w, fault, times)?;
-    }
-    // A part of the gang is bound for longer than the observer normally forgives. It must be whole within a minute.
-    w.watched()?.patient(secs(50));
-    make_podgroup(&client, "gang", json!({"minMember": 40})).await?;
-    for number in 0..40 {
-        make_member(&client, &format!("gang-{number}"), "gang", &[("cpu", "1")]).await?;
-    }
-    wait_held(w, 32).await?;
-    let scheduler = w.scheduler()?;
-    scheduler.kill().await?;
-    // The next start decides otherwise.
-    scheduler.also("--placement=pack");
-    scheduler.restart().await?;
-    wait_held(w, 58).await?;
-    w.calm().await?;
-    w.watched()?.patient(secs(50));
-    w.scheduler()?.kill().await?;
-    w.scheduler()?.restart().await?;
-    wait_running(&client, "gang", 40, 60).await?;
-    arrived_and_refused(w, 20).await?;
-    w.watched()?.strict();
-    accounting_matches_api(w).await
-}
-
-/// K24-queue. Without an election, the scheduler is killed while it binds 40 pods that fill their queue. Six of its bindings have taken effect; the others arrive when the
-/// next start has given the rest of the queue to a gang of higher priority, and before the bindings of that gang. It is killed as well. In the end the gang of higher
-/// priority is whole, and of the first one only the six pods are bound.
-pub(super) async fn killed_beside_a_rival(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "100"), ("memory", "64Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", "40")]).await?;
-    make_classes(&client).await?;
-    let scheduler = w.scheduler()?;
-    scheduler.terminate().await?;
-    scheduler.also("--leader-elect=false");
-    scheduler.also("--evictions=false");
-    scheduler.restart().await?;
-    for (fault, times) in [
-        (Fault::DelayRequest(millis(0)), 6),
-        // 32 bindings are sent at the same time.
-        (Fault::HoldRequest(secs(60)), 32),
-        // Those of the next start.
-        (Fault::DelayRequest(secs(5)), 32),
-    ] {
-        aim(w, fault, times)?;
-    }
-    make_podgroup(&client, "first", json!({"minMember": 6, "queue": "team"})).await?;
-    for number in 0..40 {
-        ranked(&client, &format!("first-{number}"), "first", "low", "1").await?;
-    }
-    wait_held(w, 38).await?;
-    w.scheduler()?.kill().await?;
-    make_podgroup(&client, "second", json!({"minMember": 34, "queue": "team"})).await?;
-    for number in 0..34 {
-        ranked(&client, &format!("second-{number}"), "second", "high", "1").await?;
-    }
-    // The gang is partially bound for longer than the observer normally forgives. Checks of the queue go on.
-    w.watched()?.excuse(&[6]);
-    w.scheduler()?.restart().await?;
-    wait_held(w, 70).await?;
-    w.calm().await?;
-    w.scheduler()?.kill().await?;
-    w.scheduler()?.restart().await?;
-    wait_running(&client, "second", 34, 10).await?;
-    arrived_and_refused(w, 32).await?;
-    w.watched()?.insist(&[6]);
-    let count = bound(&client, "first").await?;
-    ensure!(count == 6, "{count} pods of the first gang are bound, expected the 6 whose bindings were not held");
-    accounting_matches_api(w).await
-}
-
-/// K25. What a handover costs beside so many waiting pods: the seconds until a new pod is bound, after a clean end and after a kill, and the writes. Up to 1,000
-/// waiting pods that is 2 s and 20 s.
-pub(super) async fn costs(w: &mut World, waiting: usize) -> Result<()> {
-    let client = w.client();
-    let (clean_limit, unclean_limit) = if waiting <= 1000 { (2, 20) } else { (60, 120) };
-    let mut standby = two_schedulers(w, Room::Node).await?;
-    make_node(&client, "n2", &[("cpu", "4"), ("memory", "64Gi")]).await?;
-    // Their gang is never complete.
-    make_podgroup(&client, "waits", json!({"minMember": waiting + 1})).await?;
-    stream::iter(0..waiting)
-        .map(|number| {
-            let client = client.clone();
-            async move { make_member(&client, &format!("waits-{number}"), "waits", &[("cpu", "1m")]).await }
-        })
-        .buffer_unordered(16)
-        .try_collect::<Vec<()>>()
-        .await?;
-    let port = standby.port();
-    wait_until(secs(120), "the standby knows the waiting pods", || async {
-        let queues = http::json(port, "/debug/queues").await?.to_string();
-        Ok(Seen::when(http::get(port, "/readyz").await?.0 == 200, || queues))
-    })
-    .await?;
-    let began = Instant::now();
-    w.scheduler()?.terminate_within(secs(10)).await?;
-    let ended = began.elapsed();
-    submit(&client, "clean", "high").await?;
-    wait_running(&client, "clean", 1, clean_limit).await?;
-    let clean = began.elapsed();
-    w.scheduler()?.restart().await?;
-    let began = Instant::now();
-    standby.kill().await?;
-    wait_leader(&client, "one", 20).await?;
-    let leads = began.elapsed();
-    make_podgroup(&client, "unclean", json!({"minMember": 1, "queue": "default"})).await?;
-    ranked(&client, "unclean-0", "unclean", "high", "1").await?;
-    wait_running(&client, "unclean", 1, unclean_limit).await?;
-    let unclean = began.elapsed();
-    let fenced = pods_of(&client, "waits").await?.into_iter().filter_map(|pod| pod.status?.conditions);
-    let fenced = fenced.filter(|conditions| conditions.iter().any(|condition| condition.type_ == LEADER_CHANGED)).count();
-    say::line(format!(
-        "        K25: {waiting} waiting pods: SIGTERM, ended after {:.1} s, a new pod ran after {:.1} s; kill -9, the lease was taken after {:.1} s, a new pod ran {:.1} s later; {fenced} pods were changed",
-        ended.as_secs_f64(),
-        clean.as_secs_f64(),
-        leads.as_secs_f64(),
-        (unclean - leads).as_secs_f64()
-    ));
-    ensure!(fenced == waiting, "{fenced} of {waiting} pods were changed");
-    standby.restart().await?;
-    standby.terminate().await
 }

@@ -21,6 +21,8 @@ mod flooded;
 mod foreign_crds;
 mod foreign_pods;
 mod handover;
+mod handover_costs;
+mod handover_in_a_gang;
 mod hanging_webhooks;
 mod installs;
 mod killed_at_requests;

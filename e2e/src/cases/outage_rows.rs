@@ -1,8 +1,8 @@
 //! Which cases end, freeze or cut off the processes? Rows K, W, S and R of the scenario table.
 
 use super::{
-    crowded, first_lists, handover, killed_at_requests, nominated, old_views, outages, outages_lease, outages_server, releases, restored,
-    standby, standby_behind, starts,
+    crowded, first_lists, handover, handover_costs, handover_in_a_gang, killed_at_requests, nominated, old_views, outages, outages_lease,
+    outages_server, releases, restored, standby, standby_behind, starts,
 };
 use crate::case::{CASE_TIME, Case, UnderFaults};
 use crate::faults::Faults;
@@ -96,16 +96,16 @@ pub(super) fn rows() -> Vec<Case> {
         case!("K23-queue", "the same with one queue", aimed(), handover::frozen, handover::Room::Queue).only_in_soak(),
         case!("K28", "a leader is cut off, and returns when the standby leads", aimed(), handover::cut_off, handover::Room::Node),
         case!("K28-queue", "the same with one queue", aimed(), handover::cut_off, handover::Room::Queue).only_in_soak(),
-        case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover::killed_in_a_gang),
+        case!("K24", "without election, bindings of a gang of 40 arrive after two restarts", aimed(), handover_in_a_gang::killed_in_a_gang),
         case!(
             "K24-queue",
             "without election, bindings arrive after two restarts in a queue that a gang of 34 has filled",
             aimed(),
-            handover::killed_beside_a_rival
+            handover_in_a_gang::killed_beside_a_rival
         ),
-        case!("K25-100", "what a handover costs beside 100 waiting pods", aimed(), handover::costs, 100).only_in_soak(),
-        case!("K25", "the same beside 1,000", aimed(), handover::costs, 1000).only_in_soak(),
-        case!("K25-10000", "the same beside 10,000", aimed(), handover::costs, 10_000).within(secs(1200)).only_in_soak(),
+        case!("K25-100", "what a handover costs beside 100 waiting pods", aimed(), handover_costs::costs, 100).only_in_soak(),
+        case!("K25", "the same beside 1,000", aimed(), handover_costs::costs, 1000).only_in_soak(),
+        case!("K25-10000", "the same beside 10,000", aimed(), handover_costs::costs, 10_000).within(secs(1200)).only_in_soak(),
         case!("K26", "the leader is killed while the victims of a gang are leaving", usual(), nominated::kept, nominated::End::Killed),
         case!("K26-stopped", "the same with SIGTERM", usual(), nominated::kept, nominated::End::Stopped),
         case!("K26-gone", "the victims are gone before the next leader", usual(), nominated::kept, nominated::End::KilledAndVictimsGone),

@@ -7,7 +7,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::OWN;
-use super::attempts::{Attempt, Expected, GROUPS, create, group_of, owner_of_pods, patch};
+use super::request::{Attempt, Expected, GROUPS, create, group_of, owner_of_pods, patch};
 use crate::wait::{Seen, secs, wait_until};
 
 /// An owner with a pod template that no pod may have.

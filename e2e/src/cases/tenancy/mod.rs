@@ -5,6 +5,7 @@
 
 mod attempts;
 mod indirect;
+mod request;
 #[cfg(test)]
 mod table_tests;
 
@@ -15,7 +16,8 @@ use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use self::attempts::{Attempt, Outcome, Victim};
+use self::attempts::Victim;
+use self::request::{Attempt, Outcome};
 use crate::objects::{field, make_node, make_queue, podgroups, podgroups_in, queues};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, deployments, live_replica_sets, pods_of, scale, wait_one_group, wait_running};
@@ -46,7 +48,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     chart::upgrade(w.cluster(), &["tenancy.enabled=true", "tenancy.freeQueues={free}"]).await?;
     let tenant = kubeconfig::client_as(w.cluster().kubeconfig(), TENANT).await?;
     wait_until(secs(10), "the policies are in force", || async {
-        let outcome = attempts::send(&tenant, &attempts::in_another_queue("dryRun=All")).await?;
+        let outcome = request::send(&tenant, &request::in_another_queue("dryRun=All")).await?;
         Ok(Seen::when(outcome.is_refused("lacks the verb use"), || format!("{outcome:?}")))
     })
     .await?;
@@ -55,8 +57,8 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     wait_running(&client, "victim", 2, 10).await?;
     let victim = meet(&client).await?;
     // The requests that the tenant has the right to work as usual, by its own client and through our controller.
-    must(&tenant, &attempts::deployment("own", "a")).await?;
-    must(&tenant, &attempts::own_group()).await?;
+    must(&tenant, &request::deployment("own", "a")).await?;
+    must(&tenant, &request::own_group()).await?;
     let own = wait_own_pod(&client, "own").await?;
 
     one_event_and_a_later_right(&client, &tenant).await?;
@@ -78,10 +80,10 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     let taken = field(&queues(&client).get("a").await?, "/status/allocated/cpu");
     ensure!(taken.as_str().is_some_and(|cpu| ["1", "2", "3", "4"].contains(&cpu)), "queue a, which has 4, uses {taken}");
     for template in indirect::TEMPLATES {
-        must(&tenant, &attempts::end_of(template.plural, template.name)).await?;
+        must(&tenant, &request::end_of(template.plural, template.name)).await?;
     }
     // Otherwise the observer would report, at the end, an owner of a refused PodGroup.
-    must(&tenant, &attempts::end_of("deployments", "stealer")).await?;
+    must(&tenant, &request::end_of("deployments", "stealer")).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), OWN);
     wait_until(secs(10), "the pods without a PodGroup are gone", || async {
         let left = pods.list(&ListParams::default().labels("app=stealer")).await?.items.len();
@@ -102,7 +104,7 @@ fn everything(victim: &Victim, own: &str) -> (Vec<Attempt>, Vec<Attempt>) {
 async fn tried(client: &Client, attempts: Vec<Attempt>) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for attempt in attempts {
-        let outcome = attempts::send(client, &attempt).await?;
+        let outcome = request::send(client, &attempt).await?;
         if !outcome.is_as(&attempt.expected) {
             wrong.push(format!("{}: expected {:?}, got {outcome:?}", attempt.what, attempt.expected));
         }
@@ -113,7 +115,7 @@ async fn tried(client: &Client, attempts: Vec<Attempt>) -> Result<Vec<String>> {
 /// A Deployment in a queue that its namespace may not use: no PodGroup, one Event on the Deployment with the reason, and other owners are served.
 /// Once the right exists, the PodGroup is created without a change of the Deployment.
 async fn one_event_and_a_later_right(client: &Client, tenant: &Client) -> Result<()> {
-    must(tenant, &attempts::deployment("early", "c")).await?;
+    must(tenant, &request::deployment("early", "c")).await?;
     let events = || async {
         let events: Api<Event> = Api::namespaced(client.clone(), OWN);
         let about = ListParams::default().fields("involvedObject.name=early,reason=PodGroupRefused");
@@ -127,7 +129,7 @@ async fn one_event_and_a_later_right(client: &Client, tenant: &Client) -> Result
         Ok(Seen::when(events.iter().any(|message| message.contains(why)), || format!("{events:?}")))
     })
     .await?;
-    must(tenant, &attempts::deployment("beside", "a")).await?;
+    must(tenant, &request::deployment("beside", "a")).await?;
     wait_own_pod(client, "beside").await?;
     let events = events().await?;
     ensure!(events.len() == 1, "expected one Event: {events:?}");
@@ -141,7 +143,7 @@ async fn one_event_and_a_later_right(client: &Client, tenant: &Client) -> Result
 }
 
 async fn must(tenant: &Client, attempt: &Attempt) -> Result<()> {
-    let outcome = attempts::send(tenant, attempt).await?;
+    let outcome = request::send(tenant, attempt).await?;
     ensure!(matches!(outcome, Outcome::Taken), "{}: {outcome:?}", attempt.what);
     Ok(())
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::attempts::{Expected, Victim};
+use super::attempts::Victim;
 use super::everything;
+use super::request::Expected;
 use crate::kit;
 
 /// Returns the names in the table, each with the outcome: whether it is refused.
