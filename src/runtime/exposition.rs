@@ -3,6 +3,7 @@
 //! Most metrics are counted as things happen. Some only the owner of the state can compute (the usage of the queues, the waiting PodGroups).
 //! The owner is asked for these when the page is read ([`Refresh`]), so they cost nothing otherwise. It is asked at most once a second, however many
 //! clients read. An owner that does not answer in time hides nothing else: the page is shown without its metrics.
+//! The page ends with the metrics of the process (`process_*`), whose names have no prefix because dashboards expect them so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,16 +48,17 @@ impl Refresh {
 #[derive(Clone)]
 pub struct Exposition {
     registry: Registry,
+    process: Registry,
     refresh: Refresh,
     /// When the owner was asked last. A reader that comes while the owner is being asked waits for that answer.
     asked: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Exposition {
-    /// Makes the page of everything in the registry. `refresh` runs before it is read.
+    /// Makes the page of everything in the registry and of the process. `refresh` runs before it is read.
     #[must_use]
     pub fn new(registry: Registry, refresh: Refresh) -> Self {
-        Self { registry, refresh, asked: Arc::default() }
+        Self { registry, process: metrics::process(), refresh, asked: Arc::default() }
     }
 
     /// Returns the page in the text format of Prometheus.
@@ -72,7 +74,7 @@ impl Exposition {
             *asked = Some(clock::monotonic());
         }
         drop(asked);
-        metrics::text(&self.registry)
+        Ok(metrics::text(&self.registry)? + &metrics::text(&self.process)?)
     }
 }
 
@@ -97,6 +99,16 @@ mod tests {
         };
         let text = Exposition::new(registry, Refresh::new(ask, || {})).text().await.unwrap();
         assert!(text.contains("\nfresh 7\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn the_page_ends_with_the_metrics_of_the_process() {
+        let text = Exposition::new(metrics::registry().unwrap(), Refresh::nothing()).text().await.unwrap();
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<f64>().ok());
+        for name in ["process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"] {
+            assert!(value(name).is_some_and(|value| value > 0.0), "{name} in {text}");
+        }
+        assert!(value("process_cpu_seconds_total").is_some() && text.contains("podgroup_build_info"), "{text}");
     }
 
     #[tokio::test(start_paused = true)]
