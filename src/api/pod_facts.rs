@@ -28,8 +28,8 @@ use super::volumes::{PodClaim, PodVolumes, UnusableClaim};
 /// The default grace period, as in the API server.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The kinds of controllers with pods that are spread over nodes and zones by default, as in kube-scheduler.
-const REPLICATED: [&str; 3] = ["ReplicaSet", "ReplicationController", "StatefulSet"];
+/// The versions and kinds of controllers with pods that are spread over nodes and zones by default, as in kube-scheduler.
+const REPLICATED: [(&str, &str); 3] = [("apps/v1", "ReplicaSet"), ("v1", "ReplicationController"), ("apps/v1", "StatefulSet")];
 
 /// The phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,7 +156,9 @@ impl PodFacts {
         let terms = PodTerms::of(&pod.spec, namespace, &labels, &mut faults);
         faults.extend(node_choice::excess(&pod.spec));
         let replica_of = controller_of(meta)
-            .filter(|owner| REPLICATED.contains(&owner.kind.as_str()) && pod.spec.topology_spread_constraints.is_empty())
+            .filter(|owner| {
+                REPLICATED.contains(&(owner.api_version.as_str(), owner.kind.as_str())) && pod.spec.topology_spread_constraints.is_empty()
+            })
             .map(|owner| Uid::from(owner.uid.as_str()));
         let claims = PodClaim::all_of(&pod.spec, meta.name.as_deref().unwrap_or_default(), &mut faults);
         let terms = Arc::new(PodTerms { replica_of, claims, ..terms });

@@ -29,12 +29,13 @@ struct Cluster {
     finder: NodeFinder,
 }
 
-/// A pod with 1 cpu: its name, its labels, its spec, and the kind of its controller.
+/// A pod with 1 cpu: its name, its labels, its spec, and the kind of its controller (of `apps/v1`, unless the version stands before it).
 fn pod_of(name: &str, app: &str, spec: Value, controller: Option<&str>) -> PodFacts {
     let mut spec = spec;
     spec["containers"] = json!([{ "name": "c", "resources": { "requests": { "cpu": "1" } } }]);
     let owners: Vec<Value> = controller
-        .map(|kind| json!({ "apiVersion": "apps/v1", "kind": kind, "name": app, "uid": format!("{app}-uid"), "controller": true }))
+        .map(|kind| kind.split_once(' ').unwrap_or(("apps/v1", kind)))
+        .map(|(version, kind)| json!({ "apiVersion": version, "kind": kind, "name": app, "uid": format!("{app}-uid"), "controller": true }))
         .into_iter()
         .collect();
     let meta = json!({ "namespace": "ns", "name": name, "uid": name, "labels": { "app": app }, "ownerReferences": owners });
@@ -260,7 +261,7 @@ fn replicas_are_spread_over_nodes_and_then_over_zones() {
         (0..5).map(&mut place).collect::<Vec<_>>()
     };
     let none = json!({});
-    for kind in ["ReplicaSet", "StatefulSet", "ReplicationController"] {
+    for kind in ["ReplicaSet", "StatefulSet", "v1 ReplicationController"] {
         assert_eq!(places(kind, &none), ["n1", "n3", "n2", "n4", "n1"], "{kind}: one zone after the other, however full");
     }
     assert_eq!(places("Job", &none), ["n1", "n1", "n2", "n1", "n2"], "the emptiest");
@@ -317,6 +318,8 @@ fn a_replica_that_says_how_it_spreads_is_not_spread_otherwise() {
     let replica_of = |says, controller| pod_of("p", "web", says, controller).terms.replica_of.clone();
     assert_eq!(replica_of(says, Some("ReplicaSet")), None);
     assert_eq!(replica_of(json!({}), Some("ReplicaSet")), Some(Uid::from("web-uid")));
+    assert_eq!(replica_of(json!({}), Some("v1 ReplicationController")), Some(Uid::from("web-uid")));
+    assert_eq!(replica_of(json!({}), Some("apps.kruise.io/v1beta1 StatefulSet")), None);
     assert_eq!(replica_of(json!({}), Some("Job")), None);
     assert_eq!(replica_of(json!({}), None), None);
 }
