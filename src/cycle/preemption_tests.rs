@@ -79,6 +79,32 @@ fn q6_a_queue_reclaims_its_share_and_no_more() {
 }
 
 #[test]
+fn a_podgroup_whose_quota_others_use_says_what_protects_their_pods_and_only_while_its_queue_is_owed() {
+    let mut state = empty_state();
+    state.apply_node(node("n1", &[("cpu", 20)]));
+    state.apply_queue(queue("p", None, &[("cpu", 10)]));
+    for name in ["a", "b"] {
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", 5)]), ..queue(name, Some("p"), &[]) });
+    }
+    gang(&mut state, "borrows", 1, "a", 10, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    confirm(&mut state, &plan);
+    let (key, selector) = (crate::api::BudgetKey::new("ns", "all"), crate::api::label_selector::LabelSelector::everything());
+    state.apply_budget(crate::api::BudgetFacts { key, selector, allowed: 0, frees_unready: false });
+    gang(&mut state, "owed", 5, "b", 5, &[("cpu", 1)]);
+    gang(&mut state, "more", 2, "a", 2, &[("cpu", 1)]);
+    // It is admitted by its right at first, asks in vain and rests. Then it is refused by the quota alone.
+    for second in 1..4 {
+        assert!(at(&mut state, second).evictions.is_empty() && phase(&state, "owed") == Phase::Pending);
+        let said = message(&state, "owed");
+        assert!(said.contains("no pod can be preempted: 10 protected by a PodDisruptionBudget"), "{second}: {said}");
+        let other = message(&state, "more");
+        assert!(other.starts_with("queue \"p\" is over its quota: cpu requested 2") && !other.contains("preempted"), "{second}: {other}");
+        state.apply_group(group("ns", "owed", 4 - u32::try_from(second).unwrap(), "b"));
+    }
+}
+
+#[test]
 fn further_members_of_a_podgroup_reclaim_the_share_of_their_queue_as_many_as_can() {
     let mut state = borrowed();
     gang(&mut state, "deployment", 1, "b", 7, &[("cpu", 1)]);

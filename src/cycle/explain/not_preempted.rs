@@ -90,6 +90,19 @@ impl NotPreempted {
         }
     }
 
+    /// Whether the queue of the PodGroup is owed its share, and something protects the pods that use it. A PodGroup that its quota refuses does not say this otherwise.
+    pub(in crate::cycle) fn protects_what_is_owed(&self, queue: &str) -> bool {
+        match self {
+            Self::NoCandidates(excluded) => {
+                let owed = excluded.share.as_ref().is_none_or(|over| *over.queue != *queue);
+                owed && Excluded { share: None, ..(**excluded).clone() } != Excluded::default()
+            }
+            Self::Soon(now) => now.protects_what_is_owed(queue),
+            Self::NotEnough { limits, .. } => !limits.is_empty(),
+            Self::Never { .. } | Self::Unplaceable(_) => false,
+        }
+    }
+
     /// Returns the number of members that were placed without the candidates before one was not.
     pub(in crate::cycle) fn placed_before(&self) -> Option<usize> {
         match self {

@@ -89,8 +89,8 @@ pub(super) fn attempt_all(state: &mut SchedulingState, policy: &Policy, mut unpl
         if policy.evictions && !outcome.has_hope() && group.admitted && state.requeue.preemptions.is_current(&group.key) {
             reservation::preempted_in_vain(&mut state.cache, &mut state.requeue.timers, &group.key, now, policy.admission_timeout);
         }
-        // The refusal of a PodGroup that is not admitted is complete already.
-        if let Some(why) = outcome.why.filter(|_| group.admitted) {
+        // Otherwise the refusal of a PodGroup that is not admitted is complete already.
+        if let Some(why) = outcome.why.filter(|why| group.admitted || why.protects_what_is_owed(&group.queue)) {
             explain_no_preemption(&mut state.cache, &group.key, &why);
         }
     }
