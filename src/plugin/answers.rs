@@ -60,6 +60,9 @@ pub struct WaitingAnswer {
     /// Every amount for which its queues refuse it.
     #[serde(default)]
     pub shortages: Vec<Explanation>,
+    /// Its position among the PodGroups that wait in its queue, from 1.
+    #[serde(default)]
+    pub position: Option<u32>,
 }
 
 /// What the endpoint answered.

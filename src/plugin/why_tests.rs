@@ -72,7 +72,7 @@ fn full_queue(queue: &str, [asked, used, kept, limit]: [Amount; 4]) -> Explanati
 /// Returns the scheduler's answer about a PodGroup with this request.
 fn asks(why: Explanation, amounts: &[(&str, i64)]) -> WaitingAnswer {
     let requested = amounts.iter().map(|(name, units)| ((*name).to_owned(), RawQuantity::Int(*units))).collect();
-    WaitingAnswer { group: "ns/g".to_owned(), why: why.clone(), requested: Some(requested), shortages: vec![why] }
+    WaitingAnswer { group: "ns/g".to_owned(), why: why.clone(), requested: Some(requested), shortages: vec![why], position: None }
 }
 
 /// Returns a PodGroup of two members of 1 cpu each. The parent of its queue has 2 cpu, both used.
@@ -87,7 +87,8 @@ fn parent_full() -> Facts {
     let [asked, used, kept, limit] = [2, 2, 0, 2].map(Amount::from_units);
     let full = full_queue("test-root", [asked, used, kept, limit]);
     let facts = facts(says(group("ns", "job-2", 2, "sub-1"), "Pending", message), pods, vec![node("n1", &[("cpu", 16)])], queues);
-    Facts { answer: Some(asks(full, &[("cpu", 2), ("pods", 2)])), ..facts }
+    let answer = WaitingAnswer { position: Some(2), ..asks(full, &[("cpu", 2), ("pods", 2)]) };
+    Facts { answer: Some(answer), ..facts }
 }
 
 #[test]
@@ -99,6 +100,7 @@ PodGroup ns/job-2 (ReplicaSet train-1) waits: Pending, for 5m
   the scheduler says (NotEnoughResources): QueueQuotaExceeded: queue \"test-root\" is over its quota: cpu requested 2, used 2, capability 2
 
 Queue sub-1: it asks for cpu 2, pods 2
+  position 2 among the PodGroups that wait in this queue
   QUEUE        STATE  RESOURCE  USED  RESERVED  ASKED  CAPABILITY
   root         ?      cpu       ?     ?         2      -
     test-root  Open   cpu       2     ?         2      2           2 too much
@@ -115,7 +117,7 @@ What would have to change
     assert_eq!(value["explanation"]["quota"]["short"], "2");
     assert_eq!((&value["said"]["code"], &value["explanation"]["code"]), (&"QueueQuotaExceeded".into(), &"QueueQuotaExceeded".into()));
     assert_eq!(value["nodes"]["verdict"], "enough");
-    assert_eq!(value["waits"], true);
+    assert_eq!((&value["waits"], &value["position"]), (&true.into(), &2.into()));
 }
 
 #[test]

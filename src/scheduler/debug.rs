@@ -9,6 +9,7 @@ use crate::accounting::{NodeView, Stage};
 use crate::api::Fault;
 use crate::api::quantities::{RawQuantity, written};
 use crate::cycle::admission::admit;
+use crate::cycle::cache::GroupRank;
 use crate::cycle::cache::phase::phase;
 use crate::cycle::explain::{Explanation, Refusal};
 use crate::resources::{Limits, Resources, quantity};
@@ -61,7 +62,7 @@ fn ledger(state: &State) -> Value {
 }
 
 fn queues(state: &State) -> Value {
-    let mut waiting: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut waiting: BTreeMap<String, Vec<(GroupRank, Value)>> = BTreeMap::new();
     let mut groupless: Vec<Value> = Vec::new();
     for (key, group) in state.scheduling.backlog().iter().filter_map(|key| Some((key, state.scheduling.cache().groups().get(key)?))) {
         let facts = group.facts.as_ref();
@@ -79,10 +80,14 @@ fn queues(state: &State) -> Value {
             "message": refusal.map(|refusal| state.scheduling.cache().group_message(group, refusal)),
         });
         match facts {
-            Some(facts) => waiting.entry(facts.queue.clone()).or_default().push(entry),
+            Some(facts) => {
+                let rank = state.scheduling.cache().rank(group, facts);
+                waiting.entry(facts.queue.clone()).or_default().push((rank, entry));
+            }
             None => groupless.push(entry),
         }
     }
+    let mut waiting: BTreeMap<String, Vec<Value>> = waiting.into_iter().map(|(queue, ranked)| (queue, in_order(ranked))).collect();
     let quota = state.scheduling.cache().accounting().quota();
     let shares = state.scheduling.cache().shares_now();
     let list: Vec<_> = quota
@@ -113,6 +118,16 @@ fn queues(state: &State) -> Value {
         .collect();
     // Homeless: PodGroups of a queue that does not exist. Groupless: pods of a PodGroup that does not exist; they are in no queue.
     json!({ "queues": list, "homeless": waiting, "groupless": groupless })
+}
+
+/// Returns the PodGroups of a queue in their order, each with its position from 1.
+fn in_order(mut ranked: Vec<(GroupRank, Value)>) -> Vec<Value> {
+    ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let with_position = |(position, (_, mut entry)): (usize, (GroupRank, Value))| {
+        entry.as_object_mut().into_iter().for_each(|entry| drop(entry.insert("position".to_owned(), json!(position))));
+        entry
+    };
+    (1..).zip(ranked).map(with_position).collect()
 }
 
 fn faults(faults: &[Fault]) -> Vec<String> {

@@ -82,6 +82,19 @@ fn progress() -> crate::scheduler::event::EvictionProgress {
 }
 
 #[test]
+fn the_debug_endpoint_shows_the_waiting_groups_of_a_queue_in_their_order() {
+    let groups = ["a", "b", "z"].map(|name| group("ns", name, 1, "default"));
+    let pods = ["b", "a", "z"].map(|name| PodFacts { priority: i32::from(name == "z"), ..pod("ns", name, name, &[("cpu", 9)]) });
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), groups.to_vec());
+    let _cycle = state.tick(at(0));
+    let page = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Queues, Duration::ZERO);
+    let queue = page["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "default").unwrap();
+    let shown: Vec<_> = queue["waiting"].as_array().unwrap().iter().map(|each| (each["position"].clone(), each["group"].clone())).collect();
+    let wanted = [(1, "ns/z"), (2, "ns/a"), (3, "ns/b")].map(|(position, name)| (position.into(), name.into()));
+    assert_eq!(shown, wanted);
+}
+
+#[test]
 fn a_nomination_overcommits_no_node_and_is_shown_separately() {
     let mut state = nominated();
     let _cycle = state.tick(at(100));

@@ -37,7 +37,7 @@ impl PartialOrd for GroupRank {
 
 impl Cache {
     /// The rank of the PodGroup in its queue.
-    pub(in crate::cycle) fn rank(&self, group: &Group, facts: &GroupFacts) -> GroupRank {
+    pub(crate) fn rank(&self, group: &Group, facts: &GroupFacts) -> GroupRank {
         let oldest = group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.created).min();
         let (priority, has_minimum) = (Reverse(self.priority(group)), is_satisfied(group, facts));
         GroupRank { priority, has_minimum, oldest: oldest.unwrap_or(facts.created), key: facts.key.clone() }

@@ -95,6 +95,8 @@ pub struct Report {
     code: Option<Code>,
     /// The fault of an invalid queue.
     refusal: Option<String>,
+    /// Its position among the PodGroups that wait in its queue, from 1; `None` if the scheduler did not say it.
+    position: Option<u32>,
     /// The queue and its ancestors.
     levels: Vec<Level>,
     places: Option<Places>,
@@ -120,6 +122,7 @@ impl Report {
         let members = of_group.as_deref().map(Members::of);
         let admitted = group.status.phase.as_deref() == Some("Inqueue");
         let condition = unschedulable(&group);
+        let position = answer.as_ref().and_then(|answer| answer.position);
         let asked = answers::amounts(answer.as_ref().and_then(|answer| answer.requested.as_ref())).unwrap_or_default();
         let (explanation, shortages) = answer.map(|answer| (answer.why, answer.shortages)).unzip();
         let shortages = shortages.unwrap_or_default();
@@ -183,6 +186,7 @@ impl Report {
             admitted,
             code,
             refusal: fault.map(|fault| Refusal::Queue(fault).to_string()),
+            position,
             levels,
             places,
             changes,
@@ -219,6 +223,7 @@ impl Report {
             "members": self.members.as_ref().map(Members::json),
             "asked": written(&self.asked),
             "queueRefusal": self.refusal,
+            "position": self.position,
             "queues": self.levels.iter().map(Level::json).collect::<Vec<_>>(),
             "nodes": self.places.as_ref().map(Places::json),
             "events": self.events.iter().map(Event::json).collect::<Vec<_>>(),

@@ -105,6 +105,7 @@ impl Case {
                 why: Explanation::of(refusal),
                 requested: None,
                 shortages: Vec::new(),
+                position: None,
             }),
             owner: None,
             others: Vec::new(),

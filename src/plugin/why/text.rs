@@ -68,6 +68,9 @@ impl Report {
             (false, true) => format!(": it is admitted, and {} reserved for it at every level", self.asked),
         };
         page.heading(format!("Queue {}{asks}", self.queue));
+        if let Some(position) = self.position.filter(|position| *position > 1) {
+            page.text(format!("  position {position} among the PodGroups that wait in this queue"));
+        }
         if let Some(refusal) = &self.refusal {
             page.line(Line::new("  ").and(Tone::Bad, refusal));
         }
