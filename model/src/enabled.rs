@@ -3,7 +3,7 @@
 use podgroup::lifecycle::Members;
 
 use crate::mutant::Mutant;
-use crate::values::{ELSEWHERE, Flight, IN_SET, Life, ORPHAN, Pod, SLOTS, State};
+use crate::values::{ELSEWHERE, Flight, IN_SET, Labels, Life, ORPHAN, Pod, SLOTS, State};
 use crate::world::{Action, World};
 
 impl World {
@@ -18,6 +18,11 @@ impl World {
                 }
                 out.extend((left.ends > 0).then_some(Action::DeleteOwner { slot }));
                 out.extend((left.orphans > 0).then_some(Action::OrphanOwner { slot }));
+            }
+            if left.relabels > 0 {
+                let selected = |pod: &Pod| usize::from(pod.of) == slot && !pod.terminating && pod.labels == Labels::Selected;
+                let pods = state.pods.distinct().filter(|(_, pod)| selected(pod));
+                out.extend(pods.flat_map(|(pod, _)| Labels::CHANGED.map(|to| Action::Relabel { slot, pod, to })));
             }
             let exists = matches!(owner.life, Life::Alive | Life::Unserved);
             out.extend((left.leaves > 0 && exists).then_some(Action::Leave { slot }));
@@ -71,7 +76,8 @@ impl World {
             if wanted != state.manager[slot] {
                 out.push(Action::ManagerSees { slot });
             }
-            let mine = |pod: &Pod| usize::from(pod.of) == slot && !pod.terminating;
+            let owned = |pod: &Pod| usize::from(pod.of) == slot && !pod.terminating;
+            let mine = |pod: &Pod| owned(pod) && pod.labels == Labels::Selected;
             let active = state.pods.iter().filter(mine).count();
             if let Some(wants) = state.manager[slot].map(usize::from) {
                 let all = state.pods.iter().filter(|pod| usize::from(pod.of) == slot || pod.of == ORPHAN).count();
@@ -83,25 +89,29 @@ impl World {
                 if active > wants {
                     out.extend(state.pods.distinct().filter(|(_, pod)| mine(pod)).map(|(pod, _)| Action::ScaleDown { slot, pod }));
                 }
+                let changed = |(_, pod): &(usize, Pod)| owned(pod) && !mine(pod);
+                out.extend(state.pods.distinct().filter(changed).map(|(pod, _)| Action::Release { pod }));
                 // Before an adoption the controller asks the API server whether the owner still exists.
-                if owner.life == Life::Alive && state.pods.iter().any(|pod| pod.of == ORPHAN && !pod.terminating) {
+                if owner.life == Life::Alive
+                    && state.pods.iter().any(|pod| pod.of == ORPHAN && !pod.terminating && pod.labels == Labels::Selected)
+                {
                     out.push(Action::Adopt { slot });
                 }
             }
-            let owned = state.groups[slot].is_some_and(|group| group.owned);
+            let has_owner = state.groups[slot].is_some_and(|group| group.owned);
             let ending = state.groups[slot].is_some_and(|group| group.ending);
             out.extend(ending.then_some(Action::FinishEnd { slot }));
             match owner.life {
                 Life::Gone => {
                     // The pods of a set are collected with the owners that it has created.
-                    let collected = |(_, pod): &(usize, Pod)| mine(pod) && !self.set;
+                    let collected = |(_, pod): &(usize, Pod)| owned(pod) && !self.set;
                     out.extend(state.pods.distinct().filter(collected).map(|(pod, _)| Action::CollectPod { pod }));
-                    out.extend((owned && !ending).then_some(Action::CollectGroup { slot }));
+                    out.extend((has_owner && !ending).then_some(Action::CollectGroup { slot }));
                 }
                 Life::Orphaning => {
                     let pods = state.pods.iter().any(|pod| usize::from(pod.of) == slot);
                     out.extend(pods.then_some(Action::LeavePods { slot }));
-                    out.extend(owned.then_some(Action::LeaveGroup { slot }));
+                    out.extend(has_owner.then_some(Action::LeaveGroup { slot }));
                     out.extend((!state.has_dependents(slot)).then_some(Action::FinishOrphaning { slot }));
                 }
                 Life::Never | Life::Alive | Life::Unserved | Life::Unknown => {}

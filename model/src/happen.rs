@@ -4,7 +4,7 @@ use crate::mutant;
 use crate::protocol::slot_of;
 use crate::real::{self, Event};
 use crate::server::disappeared;
-use crate::values::{Back, Flight, GroupState, Life, Listing, ORPHAN, Owner, Pod, Pods, Req, SLOTS, Sent, State};
+use crate::values::{Back, Flight, GroupState, Labels, Life, Listing, ORPHAN, Owner, Pod, Pods, Req, SLOTS, Sent, State};
 use crate::world::{Action, World};
 
 impl World {
@@ -78,7 +78,7 @@ impl World {
             }
             Action::Birth { slot, stamp } => {
                 let of = u8::try_from(slot).expect("few");
-                state.pods.add(Pod { of, terminating: false, stamp });
+                state.pods.add(Pod { of, terminating: false, stamp, labels: Labels::Selected });
                 state.pods_seen.push(state.pods);
             }
             Action::ScaleDown { pod, .. } | Action::CollectPod { pod } => {
@@ -86,10 +86,15 @@ impl World {
             }
             Action::Adopt { slot } => {
                 let of = u8::try_from(slot).expect("few");
-                let orphan = |pod: &&mut Pod| pod.of == ORPHAN && !pod.terminating;
+                let orphan = |pod: &&mut Pod| pod.of == ORPHAN && !pod.terminating && pod.labels == Labels::Selected;
                 state.change_pods(|pods| pods.iter_mut().flatten().filter(orphan).take(1).for_each(|pod| pod.of = of));
             }
-            Action::PodGone { pod } => state.change_pods(|pods| pods[pod] = None),
+            Action::Relabel { slot, pod, to } => {
+                state.left[slot].relabels -= 1;
+                state.change_pods(|pods| pods[pod].iter_mut().for_each(|pod| pod.labels = to));
+            }
+            // It has no owner any more, so it is a member of another PodGroup.
+            Action::PodGone { pod } | Action::Release { pod } => state.change_pods(|pods| pods[pod] = None),
             Action::CollectGroup { slot } => state.remove(slot),
             Action::LeavePods { slot } => state.leave_pods(slot),
             Action::LeaveGroup { slot } => state.strip(slot),

@@ -31,6 +31,8 @@ pub(crate) enum Mutant {
     OldList,
     /// The list contains only pods with the label of the PodGroup.
     ListByLabel,
+    /// The list contains only pods that the selector of the owner matches.
+    ListBySelector,
     /// The list is read from the cache instead of a quorum.
     ListFromCache,
     /// A member that the list found is ignored.
@@ -79,6 +81,7 @@ impl Mutant {
             | Self::ListBeforeMark
             | Self::OldList
             | Self::ListByLabel
+            | Self::ListBySelector
             | Self::ListFromCache
             | Self::DeleteDespiteMembers => "S2",
             Self::IgnoreLists | Self::IgnoreDeletions | Self::IgnoreWatchWhileBusy | Self::IgnoreMembers | Self::NeverCreateAgain => "S3",
@@ -97,7 +100,7 @@ impl Mutant {
     }
 
     /// Every mutant except [`Mutant::None`].
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::DeleteWithoutUid,
         Self::DeleteWithoutVersion,
         Self::DeleteByName,
@@ -109,6 +112,7 @@ impl Mutant {
         Self::ListBeforeMark,
         Self::OldList,
         Self::ListByLabel,
+        Self::ListBySelector,
         Self::ListFromCache,
         Self::DeleteDespiteMembers,
         Self::NeverUnmark,

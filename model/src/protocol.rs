@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use podgroup::api::GroupKey;
 use podgroup::api::membership::group_of;
-use podgroup::api::names::{APPLIED, GROUP_NAME, RETIRING};
-use podgroup::controller::dialect;
+use podgroup::api::names::{APPLIED, GROUP_LABEL, GROUP_NAME, RETIRING};
+use podgroup::controller::{act, dialect};
 use podgroup::lifecycle::Applied;
 use serde_json::Value;
 
 use crate::real::{NAMESPACE, OWNERS, desired, fields, seen, version};
-use crate::values::{ELSEWHERE, ORPHAN, Pod, SLOTS, UNREADABLE};
+use crate::values::{ELSEWHERE, Labels, ORPHAN, Pod, SLOTS, UNREADABLE};
 
 /// The writes of the real dialect.
 pub(crate) struct Protocol {
@@ -25,6 +25,8 @@ pub(crate) struct Protocol {
     pub(crate) amended: [[(Option<u8>, Option<u8>); 4]; 5],
     /// The owner of the pod's PodGroup, by the controller and the stamp of the pod.
     pub(crate) member_of: [[Option<usize>; 4]; 3],
+    /// Whether the lists of members before a DELETE show a pod, by its labels.
+    pub(crate) listed: [bool; 3],
 }
 
 /// The preconditions of a request.
@@ -68,6 +70,7 @@ pub(crate) fn protocol() -> &'static Protocol {
                 std::array::from_fn(|to| written(from, u8::try_from(to).expect("small")))
             }),
             member_of: std::array::from_fn(|of| std::array::from_fn(|stamp| member_of(of, stamp))),
+            listed: [Labels::Selected, Labels::OfGroup, Labels::Neither].map(is_listed),
         }
     });
     &PROTOCOL
@@ -101,6 +104,24 @@ fn member_of(of: usize, stamp: usize) -> Option<usize> {
     };
     let group = group_of(&meta);
     (0..SLOTS).find(|slot| GroupKey::generated(NAMESPACE, OWNERS[*slot]) == group)
+}
+
+/// Returns whether one of the real label selectors matches a pod with these labels.
+fn is_listed(labels: Labels) -> bool {
+    const SELECTED: (&str, &str) = ("app", "web");
+    let key = GroupKey::generated(NAMESPACE, OWNERS[0]);
+    let of_pod: &[(&str, &str)] = match labels {
+        Labels::Selected => &[SELECTED],
+        Labels::OfGroup => &[("app", "changed"), (GROUP_LABEL, &*key.name)],
+        Labels::Neither => &[("app", "changed")],
+    };
+    let matches = |selector: &str| match (selector.strip_prefix('!'), selector.split_once('=')) {
+        (Some(absent), _) => of_pod.iter().all(|(name, _)| *name != absent),
+        (None, Some(label)) => of_pod.contains(&label),
+        (None, None) => panic!("the model cannot read the selector {selector}"),
+    };
+    let own = format!("{}={}", SELECTED.0, SELECTED.1);
+    act::labels_of_members(&key, Some(&own)).iter().any(|selector| selector.as_deref().is_none_or(matches))
 }
 
 /// Returns the owner of the PodGroup that the pod belongs to.

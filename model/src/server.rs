@@ -2,7 +2,7 @@
 
 use crate::mutant::Mutant;
 use crate::protocol::{Guards, protocol, slot_of};
-use crate::values::{At, Back, Broken, Group, Life, Listing, ORPHAN, Pod, Req, SLOTS, Seen, Sent, State, UNREADABLE};
+use crate::values::{At, Back, Broken, Group, Labels, Life, Listing, ORPHAN, Pod, Req, SLOTS, Seen, Sent, State, UNREADABLE};
 
 impl State {
     /// Returns the length of the history of a kind: 0 owners, 1 pods, 2 PodGroups.
@@ -47,14 +47,16 @@ impl State {
         (back, None)
     }
 
-    /// Lists the members, from a quorum.
+    /// Lists the members with the label selectors of the real code, from a quorum.
     fn list_members(&mut self, slot: usize, sent: &Sent, mutant: Mutant, cache: usize) -> (Back, Option<Listing>) {
         let member = |pod: &Pod| slot_of(*pod) == Some(slot);
         let truth = self.pods.iter().any(|pod| member(&pod));
+        let listed = |pod: &Pod| protocol().listed[pod.labels as usize];
         let shown = match mutant {
+            Mutant::ListBySelector => self.pods.iter().any(|pod| member(&pod) && pod.labels == Labels::Selected),
             Mutant::ListByLabel => self.pods.iter().any(|pod| pod.stamp == sent.slot + 1),
             Mutant::ListFromCache => self.pods_seen[cache].iter().any(|pod| member(&pod)),
-            _ => truth,
+            _ => self.pods.iter().any(|pod| member(&pod) && listed(&pod)),
         };
         (Back::Members(shown), sent.listing.map(|listing| Listing { member: truth, ..listing }))
     }

@@ -78,6 +78,24 @@ pub(crate) struct Pod {
     pub(crate) terminating: bool,
     /// The PodGroup that its annotation names: 0 for none, [`ELSEWHERE`], otherwise the slot plus 1.
     pub(crate) stamp: u8,
+    pub(crate) labels: Labels,
+}
+
+/// The labels of a pod, by what the lists of members before a DELETE ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Labels {
+    /// The selector of its owner matches them.
+    #[default]
+    Selected,
+    /// A user changed them: the selector does not match them, and they name the PodGroup.
+    OfGroup,
+    /// A user changed them: the selector does not match them, and they name no PodGroup.
+    Neither,
+}
+
+impl Labels {
+    /// What a user can change the labels to.
+    pub(crate) const CHANGED: [Self; 2] = [Self::OfGroup, Self::Neither];
 }
 
 /// All pods, in order. Two equal pods cannot be distinguished.
@@ -255,6 +273,8 @@ pub(crate) struct Left {
     pub(crate) foreigns: u8,
     /// A request is refused.
     pub(crate) refusals: u8,
+    /// A user changes the labels of a pod, so that its owner does not select it any more. It is owned until kube-controller-manager releases it.
+    pub(crate) relabels: u8,
 }
 
 /// A promise that a DELETE broke.

@@ -11,7 +11,7 @@ use crate::protocol::slot_of;
 use crate::real::{self, View};
 use crate::report::Checked;
 use crate::search::{Kind, Space};
-use crate::values::{Ctrl, ELSEWHERE, Group, GroupState, Left, Life, Owner, Pod, Pods, SLOTS, State};
+use crate::values::{Ctrl, ELSEWHERE, Group, GroupState, Labels, Left, Life, Owner, Pod, Pods, SLOTS, State};
 use podgroup::lifecycle::Members;
 
 /// A bounded world.
@@ -60,6 +60,7 @@ pub(crate) enum Action {
     RecreateOwner { slot: usize },
     Leave { slot: usize },
     CreateForeign { slot: usize },
+    Relabel { slot: usize, pod: usize, to: Labels },
     // Faults.
     GiveUp { ctrl: usize, slot: usize },
     Refuse { ctrl: usize, slot: usize, later: bool },
@@ -74,6 +75,7 @@ pub(crate) enum Action {
     Adopt { slot: usize },
     PodGone { pod: usize },
     CollectPod { pod: usize },
+    Release { pod: usize },
     CollectGroup { slot: usize },
     LeavePods { slot: usize },
     LeaveGroup { slot: usize },
@@ -103,6 +105,7 @@ impl Action {
                 | Self::RecreateOwner { .. }
                 | Self::Leave { .. }
                 | Self::CreateForeign { .. }
+                | Self::Relabel { .. }
                 | Self::Refuse { .. }
                 | Self::GiveUp { .. }
                 | Self::Crash { .. }
@@ -183,7 +186,8 @@ impl World {
         for (slot, owner) in state.owners.into_iter().enumerate() {
             let of = u8::try_from(slot).expect("few");
             for _ in 0..owner.wants {
-                state.pods.add(Pod { of, terminating: false, stamp: if self.stamps[0] { of + 1 } else { 0 } });
+                let stamp = if self.stamps[0] { of + 1 } else { 0 };
+                state.pods.add(Pod { of, terminating: false, stamp, labels: Labels::Selected });
             }
             if owner.wants > 0 {
                 state.last_at += 1;
@@ -300,4 +304,5 @@ pub(crate) const QUIET: Left = Left {
     leaves: 0,
     foreigns: 0,
     refusals: 0,
+    relabels: 0,
 };

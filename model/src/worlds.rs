@@ -97,6 +97,7 @@ pub(crate) const SMALL: &[World] = &[
         ..ALONE
     },
     World { name: "a webhook names another PodGroup", webhook: true, left: first(SCALED), lag: 2, ..ALONE },
+    World { name: "a user relabels a pod", left: first(Left { relabels: 1, ..SCALED }), lag: 2, ..ALONE },
     World { name: "two controllers", left: first(Left { scales: 1, ..QUIET }), lag: 1, ..TWO },
     World { name: "a finalizer", finalizers: true, left: first(Left { deletes: 1, ..SCALED }), lag: 2, ..ALONE },
     World { name: "another scheduler", left: first(Left { leaves: 2, ..QUIET }), lag: 2, ..ALONE },
@@ -159,6 +160,7 @@ pub(crate) const BIG: &[World] = &[
         lag: 1,
         ..ALONE
     },
+    World { name: "relabelled, late, a restart", crashes: 1, left: first(Left { relabels: 1, timeouts: 1, ..SCALED }), lag: 2, ..ALONE },
     World { name: "adoption", pods: 1, left: ADOPTION, lag: 1, ..ALONE },
     World { name: "adoption, two pods", left: ADOPTION, lag: 1, ..ALONE },
 ];

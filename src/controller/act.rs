@@ -200,7 +200,8 @@ impl Actor {
 ///
 /// The pods of the selector are not all: an owner keeps a pod that a user relabelled until its controller has seen that. Such a pod has the label that
 /// [`Actor::stamp`] writes, or it has none. A list of all pods would find the same at a price that grows with the namespace: Jobs end all the time.
-fn labels_of_members(key: &GroupKey, own: Option<&str>) -> Vec<Option<String>> {
+#[must_use]
+pub fn labels_of_members(key: &GroupKey, own: Option<&str>) -> Vec<Option<String>> {
     let Some(own) = own else { return vec![None] };
     vec![Some(own.to_owned()), Some(format!("{GROUP_LABEL}={}", key.name)), Some(format!("!{GROUP_LABEL}"))]
 }

@@ -113,6 +113,10 @@ pub(crate) const BIG: &[World] = &[
         lag: 1,
         ..ONE_PLACE
     },
+    World { name: "kill, lost, refused", left: Left { kills: 1, losses: 1, refusals: 1, ..QUIET }, ..ONE_PLACE },
+    World { name: "freeze, lost, refused", left: Left { freezes: 1, losses: 1, refusals: 1, ..QUIET }, lag: 1, ..ONE_PLACE },
+    World { name: "stop, lost, refused, behind in both", left: Left { stops: 1, losses: 1, refusals: 1, ..QUIET }, lag: 1, ..BEHIND },
+    World { name: "kill, lost, behind in both", left: Left { kills: 1, losses: 1, ..QUIET }, lag: 1, ..BEHIND },
     World { name: "first lists and relists are old", travel: 2, left: Left { kills: 1, relists: 1, ..QUIET }, ..ONE_PLACE },
     World { name: "kill, late, behind in both", left: Left { kills: 1, timeouts: 1, ..QUIET }, ..BEHIND },
     World { name: "freeze, late, behind in both", left: Left { freezes: 1, timeouts: 1, ..QUIET }, lag: 1, ..BEHIND },
