@@ -67,8 +67,8 @@ pub(super) async fn every_binding_fails_differently(w: &mut World) -> Result<()>
 pub(super) async fn node_gone(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
-    // On a slow machine the binding may arrive later after the deletion of the node than the observer normally forgives.
-    w.watched()?.patient(secs(20));
+    // The binding is decided, and then late by as much as the fault delays it.
+    w.watched()?.patient(millis(1500));
     aim(w, None, Fault::DelayRequest(millis(1500)))?;
     Workload::new("first").make(&client).await?;
     wait_delayed(w, 1).await?;

@@ -34,7 +34,7 @@ pub(super) async fn killed_in_a_gang(w: &mut World) -> Result<()> {
         aim(w, fault, times)?;
     }
     // A part of the gang is bound for longer than the observer normally forgives. It must be whole within a minute.
-    w.watched()?.patient(secs(50));
+    w.watched()?.excuse(&[6]);
     make_podgroup(&client, "gang", json!({"minMember": 40})).await?;
     for number in 0..40 {
         make_member(&client, &format!("gang-{number}"), "gang", &[("cpu", "1")]).await?;
@@ -47,12 +47,11 @@ pub(super) async fn killed_in_a_gang(w: &mut World) -> Result<()> {
     scheduler.restart().await?;
     wait_held(w, 58).await?;
     w.calm().await?;
-    w.watched()?.patient(secs(50));
     w.scheduler()?.kill().await?;
     w.scheduler()?.restart().await?;
     wait_running(&client, "gang", 40, 60).await?;
     arrived_and_refused(w, 20).await?;
-    w.watched()?.strict();
+    w.watched()?.insist(&[6]);
     accounting_matches_api(w).await
 }
 
