@@ -20,5 +20,5 @@ mod vector;
 
 pub use amount::Amount;
 pub use limits::Limits;
-pub use name::ResourceName;
+pub use name::{ResourceName, Unit};
 pub use vector::Resources;

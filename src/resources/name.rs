@@ -1,6 +1,7 @@
 //! The name of a resource.
 //!
-//! It is a string that is cheap to clone. The name also decides how an amount is written, because an amount does not know whether it is bytes.
+//! It is a string that is cheap to clone. The name also decides the unit of an amount and how it is written. An amount does not know whether it is
+//! bytes.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -54,6 +55,8 @@ pub(super) const CPU: &str = "cpu";
 pub(super) const MEMORY: &str = "memory";
 /// Local disk that is deleted with the pod, in bytes.
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// Disk of a volume, in bytes.
+const STORAGE: &str = "storage";
 /// The number of pods. Every pod requests exactly one.
 pub(super) const PODS: &str = "pods";
 /// The prefix of huge pages of one size, in bytes. The size follows the prefix.
@@ -79,8 +82,44 @@ impl ResourceName {
     /// Returns how amounts of this resource are written: bytes with binary suffixes, everything else with decimal suffixes.
     #[must_use]
     pub fn style(&self) -> Style {
-        let is_bytes = matches!(self.as_str(), MEMORY | EPHEMERAL_STORAGE | "storage") || self.starts_with(HUGEPAGES_PREFIX);
-        if is_bytes { Style::Binary } else { Style::Decimal }
+        match Unit::of(self.as_str()) {
+            Unit::Byte => Style::Binary,
+            Unit::Core | Unit::Integer => Style::Decimal,
+        }
+    }
+}
+
+/// The unit of the amounts of a resource.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Cores.
+    Core,
+    /// Bytes.
+    Byte,
+    /// Pieces: pods, devices, and everything else that Kubernetes only counts.
+    Integer,
+}
+
+impl Unit {
+    /// Returns the unit of the resource with this name.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        match name {
+            CPU => Self::Core,
+            MEMORY | EPHEMERAL_STORAGE | STORAGE => Self::Byte,
+            _ if name.starts_with(HUGEPAGES_PREFIX) => Self::Byte,
+            _ => Self::Integer,
+        }
+    }
+
+    /// Returns the word of kube-state-metrics for the unit.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Byte => "byte",
+            Self::Integer => "integer",
+        }
     }
 }
 
@@ -168,5 +207,22 @@ mod tests {
             }
         }
         assert!(texts.iter().all(|text| ResourceName::from(*text).as_str() == *text));
+    }
+
+    #[test]
+    fn units_have_the_words_of_kube_state_metrics() {
+        for (name, unit) in [
+            ("cpu", "core"),
+            ("memory", "byte"),
+            ("ephemeral-storage", "byte"),
+            ("storage", "byte"),
+            ("hugepages-2Mi", "byte"),
+            ("pods", "integer"),
+            ("nvidia.com/gpu", "integer"),
+            ("example.com/memory", "integer"),
+            ("", "integer"),
+        ] {
+            assert_eq!(Unit::of(name).as_str(), unit, "{name}");
+        }
     }
 }

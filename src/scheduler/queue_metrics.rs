@@ -7,13 +7,13 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntGaugeVec, Opts};
 use tokio::sync::watch;
 
-use crate::resources::Amount;
+use crate::resources::{Amount, Unit};
 
 use super::queue_snapshot::{Of, QueueSnapshot};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// The metrics with amounts by queue and resource.
+/// The metrics with amounts by queue and resource. The label `unit` tells dashboards how to show an amount.
 const AMOUNTS: [(Of, &str, &str); 9] = [
     (Of::Allocated, "scheduler_queue_allocated", "What the pods of the queue and of all queues below it use."),
     (Of::AllocatedItself, "scheduler_queue_allocated_itself", "What the pods of the queue use, without those of queues below it."),
@@ -80,7 +80,7 @@ impl Collector for QueueMetrics {
         for (of, name, help) in AMOUNTS {
             let Ok(gauges) = amounts(name, help) else { continue };
             for ((_, queue, resource), amount) in snapshot.amounts.iter().filter(|((which, ..), _)| *which == of) {
-                gauges.with_label_values(&[queue, resource]).set(units(*amount));
+                gauges.with_label_values(&[queue.as_str(), resource, Unit::of(resource).as_str()]).set(units(*amount));
             }
             families.extend(gauges.collect());
         }
@@ -107,7 +107,7 @@ impl Collector for QueueMetrics {
 }
 
 fn amounts(name: &str, help: &str) -> Result<GaugeVec, prometheus::Error> {
-    GaugeVec::new(Opts::new(name, format!("{help} In cores, bytes or pieces.")), &["queue", "resource"])
+    GaugeVec::new(Opts::new(name, format!("{help} The label unit is core, byte or integer.")), &["queue", "resource", "unit"])
 }
 
 fn counts((name, help, labels): (&str, &str, &[&str])) -> Result<IntGaugeVec, prometheus::Error> {

@@ -294,16 +294,16 @@ fn amounts_are_in_cores_and_bytes_and_unset_limits_are_absent() {
     state.metrics.show(Some(QueueSnapshot::of(&state)));
     let text = text(&registry).unwrap();
     for line in [
-        "scheduler_queue_allocated{queue=\"q\",resource=\"cpu\"} 1.500000001",
-        "scheduler_queue_allocated{queue=\"root\",resource=\"memory\"} 1099511627777",
-        "scheduler_queue_allocated_itself{queue=\"q\",resource=\"pods\"} 1",
-        "scheduler_queue_capability{queue=\"q\",resource=\"cpu\"} 0",
-        "scheduler_queue_deserved{queue=\"q\",resource=\"cpu\"} 4",
-        "scheduler_queue_deserved{queue=\"q\",resource=\"example.com/gpu\"} 2",
-        "scheduler_queue_allocated{queue=\"q\",resource=\"example.com/gpu\"} 0",
-        "scheduler_queue_guarantee{queue=\"q\",resource=\"memory\"} 3",
-        "scheduler_queue_share{queue=\"q\",resource=\"cpu\"} 0",
-        "scheduler_queue_allocated{queue=\"below\",resource=\"cpu\"} 0",
+        "scheduler_queue_allocated{queue=\"q\",resource=\"cpu\",unit=\"core\"} 1.500000001",
+        "scheduler_queue_allocated{queue=\"root\",resource=\"memory\",unit=\"byte\"} 1099511627777",
+        "scheduler_queue_allocated_itself{queue=\"q\",resource=\"pods\",unit=\"integer\"} 1",
+        "scheduler_queue_capability{queue=\"q\",resource=\"cpu\",unit=\"core\"} 0",
+        "scheduler_queue_deserved{queue=\"q\",resource=\"cpu\",unit=\"core\"} 4",
+        "scheduler_queue_deserved{queue=\"q\",resource=\"example.com/gpu\",unit=\"integer\"} 2",
+        "scheduler_queue_allocated{queue=\"q\",resource=\"example.com/gpu\",unit=\"integer\"} 0",
+        "scheduler_queue_guarantee{queue=\"q\",resource=\"memory\",unit=\"byte\"} 3",
+        "scheduler_queue_share{queue=\"q\",resource=\"cpu\",unit=\"core\"} 0",
+        "scheduler_queue_allocated{queue=\"below\",resource=\"cpu\",unit=\"core\"} 0",
         "scheduler_queue_state{queue=\"q\",state=\"open\"} 1",
         "scheduler_responsive 1",
     ] {

@@ -63,7 +63,13 @@ pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> 
 /// a pod that is created in between is bound, rightly, under the earlier capability.
 async fn limit(w: &mut World, queue: &str, resource: &str, capability: &str, shown: f64) -> Result<()> {
     patch_queue(&w.client(), queue, json!({"spec": {"capability": {resource: capability}}})).await?;
-    let (port, name) = (w.scheduler()?.port(), format!("podgroup_scheduler_queue_capability{{queue=\"{queue}\",resource=\"{resource}\"}}"));
+    let unit = match resource {
+        "cpu" => "core",
+        "memory" => "byte",
+        _ => "integer",
+    };
+    let port = w.scheduler()?.port();
+    let name = format!("podgroup_scheduler_queue_capability{{queue=\"{queue}\",resource=\"{resource}\",unit=\"{unit}\"}}");
     wait_until(secs(10), &format!("the scheduler knows that {queue} may use {capability} {resource}"), || async {
         let seen = metric(port, &name).await?;
         Ok(Seen::when((seen - shown).abs() < f64::EPSILON, || seen.to_string()))

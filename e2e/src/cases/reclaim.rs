@@ -81,7 +81,7 @@ pub(super) async fn deserved_share_is_reclaimed(w: &mut World) -> Result<()> {
     for (queue, uses) in [("a", "10"), ("b", "0"), ("root", "10")] {
         queue_uses(&client, queue, "cpu", uses).await?;
     }
-    let shown = metric(w.scheduler()?.port(), "podgroup_scheduler_queue_allocated{queue=\"root\",resource=\"cpu\"}").await?;
+    let shown = metric(w.scheduler()?.port(), "podgroup_scheduler_queue_allocated{queue=\"root\",resource=\"cpu\",unit=\"core\"}").await?;
     ensure!((shown - 10.0).abs() < 0.5, "the metric has a usage of root of {shown}, expected 10 cpu");
     for pod in leaving {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
