@@ -157,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_offers_what_the_chosen_cluster_and_namespace_have() {
+        for dashboard in dashboards().unwrap() {
+            let mut above = BTreeSet::new();
+            for variable in dashboard.variables {
+                assert_eq!(variables_in(&variable.query), above, "{variable:?}");
+                if matches!(variable.name.as_str(), "cluster" | "namespace") {
+                    above.insert(variable.name);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn panel_titles_are_unique() {
         let titles: Vec<_> = panels().unwrap().into_iter().map(|panel| panel.title).collect();
         assert_eq!(titles.iter().collect::<BTreeSet<_>>().len(), titles.len());

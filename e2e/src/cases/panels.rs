@@ -65,7 +65,7 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     for variable in chosen {
         let (selector, label) = variable.asks().with_context(|| format!("{variable:?} has no label"))?;
         let wanted = variables().into_iter().find(|(name, _)| *name == variable.name).map(|(_, values)| values);
-        let offered = prometheus.label_values(selector, label).await?;
+        let offered = prometheus.label_values(&filled(selector, "", ""), label).await?;
         ensure!(wanted.as_ref().is_some_and(|wanted| offered == *wanted), "{variable:?} offers {offered:?}, wanted {wanted:?}");
     }
 
@@ -234,13 +234,13 @@ async fn waits(client: &Client, name: &str, queue: &str, members: u32, asks: (&s
 impl Row {
     /// Returns the query with the row's values in place of the dashboard's variables.
     fn filled(&self, query: &str) -> String {
-        let chosen = [
-            ("$cluster", ".*"),
-            ("$namespace", chart::NAMESPACE),
-            ("$queue", self.queue),
-            ("$resource", self.resource),
-            ("$__rate_interval", RANGE),
-        ];
-        chosen.iter().fold(query.to_owned(), |query, (variable, value)| query.replace(variable, value))
+        filled(query, self.queue, self.resource)
     }
+}
+
+/// Returns the query with values in place of the dashboard's variables.
+fn filled(query: &str, queue: &str, resource: &str) -> String {
+    let chosen =
+        [("$cluster", ".*"), ("$namespace", chart::NAMESPACE), ("$queue", queue), ("$resource", resource), ("$__rate_interval", RANGE)];
+    chosen.iter().fold(query.to_owned(), |query, (variable, value)| query.replace(variable, value))
 }
