@@ -169,6 +169,38 @@ mod tests {
         }
     }
 
+    /// Grafana knows the unit of a series only by its name.
+    #[test]
+    fn a_panel_of_amounts_names_the_unit_and_shows_it() {
+        let board: Value = serde_json::from_str(&file("charts/podgroup/dashboards/podgroup-queue.json")).unwrap();
+        let amounts = ["allocated", "allocated_itself", "reserved", "capability", "deserved", "guarantee", "floor", "kept", "share"];
+        let amounts = amounts.map(|name| format!("podgroup_scheduler_queue_{name}"));
+        let mut seen = 0;
+        for panel in board["panels"].as_array().unwrap() {
+            let targets = panel["targets"].as_array().unwrap();
+            let of_amounts = |target: &Value| metrics_in(target["expr"].as_str().unwrap()).iter().any(|name| amounts.contains(name));
+            if !targets.iter().any(of_amounts) {
+                continue;
+            }
+            seen += 1;
+            for target in targets {
+                let (query, name) = (target["expr"].as_str().unwrap(), target["legendFormat"].as_str().unwrap());
+                assert!(query.starts_with("max by (unit) ") || query.starts_with("max by (queue, unit) "), "{query}");
+                assert!(name.ends_with(" ({{unit}})"), "{name}");
+            }
+            let settings = &panel["fieldConfig"];
+            let of = |word: &str| {
+                let matcher = serde_json::json!({"id": "byRegexp", "options": format!("/\\({word}\\)$/")});
+                let found = settings["overrides"].as_array().unwrap().iter().find(|each| each["matcher"] == matcher).unwrap();
+                found["properties"][0].clone()
+            };
+            assert_eq!(settings["defaults"]["unit"], "short", "{}", panel["title"]);
+            assert_eq!(of("byte"), serde_json::json!({"id": "unit", "value": "bytes"}), "{}", panel["title"]);
+            assert_eq!(of("core"), serde_json::json!({"id": "custom.axisLabel", "value": "cores"}), "{}", panel["title"]);
+        }
+        assert_eq!(seen, 5);
+    }
+
     #[test]
     fn panel_titles_are_unique() {
         let titles: Vec<_> = panels().unwrap().into_iter().map(|panel| panel.title).collect();

@@ -140,8 +140,8 @@ async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
 }
 
 /// `a` borrows four and gives two back to `b`; `ml` is full because of its parent `team`, and both lack two of their share; `shut` is closed; `b`
-/// waits for a resource that no node has; `spare` has a guarantee of one. `dept` deserves a resource that its own `lab` may not have, and lacks
-/// nothing.
+/// waits for a resource that no node has; `spare` has guarantees of cpu and memory. `dept` deserves a resource that its own `lab` may not have, and
+/// lacks nothing.
 async fn queues(client: &Client, prometheus: &Prometheus) -> Result<()> {
     for (name, spec) in [
         ("a", json!({"deserved": {"cpu": "6"}})),
@@ -152,7 +152,7 @@ async fn queues(client: &Client, prometheus: &Prometheus) -> Result<()> {
         ("orphan", json!({"parent": "nobody"})),
         ("dept", json!({"deserved": {"example.com/gpu": "2"}})),
         ("lab", json!({"parent": "dept", "capability": {"example.com/gpu": "0"}})),
-        ("spare", json!({"guarantee": {"resource": {"cpu": "1"}}})),
+        ("spare", json!({"guarantee": {"resource": {"cpu": "1", "memory": "1Gi"}}})),
     ] {
         make_queue_of(client, name, spec).await?;
     }

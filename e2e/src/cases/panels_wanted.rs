@@ -7,6 +7,8 @@ pub(super) const RANGE: &str = "10m";
 
 const SECONDS: f64 = 600.0;
 
+const GIB: f64 = 1_073_741_824.0;
+
 /// The expected result of a query.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
@@ -74,6 +76,23 @@ fn one(value: f64) -> Wanted {
     Exactly(vec![("", value)])
 }
 
+/// One amount of a resource with this unit.
+fn amount(value: f64, unit: &'static str) -> Wanted {
+    Exactly(vec![(unit, value)])
+}
+
+fn cores(value: f64) -> Wanted {
+    amount(value, "unit=core")
+}
+
+fn pieces(value: f64) -> Wanted {
+    amount(value, "unit=integer")
+}
+
+fn bytes(value: f64) -> Wanted {
+    amount(value, "unit=byte")
+}
+
 /// A measured duration that is not long.
 fn times(labels: &[&'static str]) -> Wanted {
     Within(labels.to_vec(), 0.000_01, 30.0)
@@ -119,14 +138,15 @@ pub(super) fn rows() -> Vec<Row> {
         row("Complete lists", vec![Within(vec!["outcome=ok,resource=nodes", "outcome=ok,resource=replicasets"], 1.0, 2.0)]),
         // `foreign`, which is written until the scheduler has read it.
         row("Unreadable objects per second", vec![Together(0.8, 200.0)]),
-        of("Allocated, share and capability", "a", "cpu", vec![one(8.0), one(6.0), one(6.0), nothing()]),
-        of("Allocated, share and capability", "team", "cpu", vec![one(2.0), one(4.0), one(4.0), one(4.0)]),
+        of("Allocated, share and capability", "a", "cpu", vec![cores(8.0), cores(6.0), cores(6.0), nothing()]),
+        of("Allocated, share and capability", "team", "cpu", vec![cores(2.0), cores(4.0), cores(4.0), cores(4.0)]),
         // A deserved resource that no node has is shown as zero, not as unknown.
-        of("Allocated, share and capability", "dept", "example.com/gpu", vec![one(0.0), one(0.0), one(2.0), nothing()]),
-        of("Reserved", "b", "example.com/gpu", vec![one(1.0)]),
-        of("Guaranteed", "spare", "cpu", vec![one(1.0), one(1.0), one(1.0)]),
-        row("Borrowing queues", vec![Exactly(vec![("queue=a", 2.0)])]),
-        row("Allocated by queue", vec![Exactly(vec![("queue=a", 8.0), ("queue=b", 6.0), ("queue=ml", 2.0)])]),
+        of("Allocated, share and capability", "dept", "example.com/gpu", vec![pieces(0.0), pieces(0.0), pieces(2.0), nothing()]),
+        of("Reserved", "b", "example.com/gpu", vec![pieces(1.0)]),
+        of("Guaranteed", "spare", "cpu", vec![cores(1.0), cores(1.0), cores(1.0)]),
+        of("Guaranteed", "spare", "memory", vec![bytes(GIB), bytes(GIB), bytes(GIB)]),
+        row("Borrowing queues", vec![Exactly(vec![("queue=a,unit=core", 2.0)])]),
+        row("Allocated by queue", vec![Exactly(vec![("queue=a,unit=core", 8.0), ("queue=b,unit=core", 6.0), ("queue=ml,unit=core", 2.0)])]),
         of("Waiting time of the oldest pod", "b", "", vec![Within(vec!["queue=b"], 0.0, 200.0)]),
         of("Waiting time of the oldest pod", "team", "", vec![Within(vec!["queue=team"], 0.0, 200.0)]),
         // Of `borrows` 10.
