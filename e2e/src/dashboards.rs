@@ -202,6 +202,16 @@ mod tests {
     }
 
     #[test]
+    fn the_line_of_the_oldest_wait_is_where_its_alert_fires() {
+        let board: Value = serde_json::from_str(&file("charts/podgroup/dashboards/podgroup-queue.json")).unwrap();
+        let panel = board["panels"].as_array().unwrap().iter().find(|panel| panel["title"] == "Waiting time of the oldest pod").unwrap();
+        assert_eq!(panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1]["value"], 3600);
+        let rules = std::fs::read_to_string(alerts()).unwrap();
+        let rule = rules.split("- alert: ").find(|rule| rule.starts_with("PodgroupQueueOwed\n")).unwrap();
+        assert!(rule.contains("\n        for: 1h\n"), "{rule}");
+    }
+
+    #[test]
     fn panel_titles_are_unique() {
         let titles: Vec<_> = panels().unwrap().into_iter().map(|panel| panel.title).collect();
         assert_eq!(titles.iter().collect::<BTreeSet<_>>().len(), titles.len());
