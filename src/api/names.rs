@@ -32,6 +32,10 @@ pub const JDB_MIN_AVAILABLE: &str = "volcano.sh/jdb-min-available";
 pub const JDB_MAX_UNAVAILABLE: &str = "volcano.sh/jdb-max-unavailable";
 /// The prefixes of Volcano's device resources. Pods share one card, or Volcano's scheduler chooses the cards and writes them onto the pod.
 pub const SHARED_DEVICES: [&str; 3] = ["volcano.sh/vgpu-", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"];
+/// The resources by whole names that Volcano's scheduler shares out of Ascend NPUs: virtual NPUs of MindCluster.
+pub const SHARED_NPUS: [&str; 1] = ["huawei.com/npu-core"];
+/// The prefix and the suffix of the memory of virtual NPUs that Volcano's scheduler shares out of Ascend NPUs. The model is between them.
+pub const SHARED_NPU_MEMORY: [&str; 2] = ["huawei.com/Ascend", "-memory"];
 /// The label of a node that names its node group.
 pub const NODE_GROUP: &str = "volcano.sh/nodegroup-name";
 /// The values of [`PREEMPTABLE`] that mean yes, as in Go's `strconv.ParseBool`. A missing value also means yes; any other value means no.

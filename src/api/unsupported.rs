@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::resources::Resources;
 
-use super::names::{NUMA_POLICY, NUMA_SOFT, REVOCABLE_ZONE, SHARED_DEVICES, TOPOLOGY_MODE, TOPOLOGY_TIER};
+use super::names::{NUMA_POLICY, NUMA_SOFT, REVOCABLE_ZONE, SHARED_DEVICES, SHARED_NPU_MEMORY, SHARED_NPUS, TOPOLOGY_MODE, TOPOLOGY_TIER};
 use super::pod::PodSpec;
 use super::pod_facts::annotation;
 
@@ -37,7 +37,9 @@ impl Unsupported {
             Self::Volume => {
                 "an attached volume without a claim (awsElasticBlockStore, azureDisk, azureFile, cinder, gcePersistentDisk, iscsi, portworxVolume, rbd, vsphereVolume)"
             }
-            Self::SharedDevices => "a shared device of Volcano's (volcano.sh/vgpu-*, volcano.sh/gpu-memory, volcano.sh/gpu-number)",
+            Self::SharedDevices => {
+                "a shared device of Volcano's (volcano.sh/vgpu-*, volcano.sh/gpu-memory, volcano.sh/gpu-number, huawei.com/npu-core, huawei.com/Ascend*-memory)"
+            }
             Self::NumaPolicy => "the annotation volcano.sh/numa-topology-policy",
             Self::RevocableZone => "the annotation volcano.sh/revocable-zone",
             Self::NetworkTopology => "the annotation volcano.sh/network-topology-mode, hard",
@@ -56,9 +58,16 @@ pub(super) fn asks_for_hard_topology(meta: &ObjectMeta) -> bool {
     (mode.is_some() || annotation(meta, TOPOLOGY_TIER).is_some()) && !mode.is_some_and(|mode| mode.eq_ignore_ascii_case("soft"))
 }
 
+/// Returns whether Volcano's scheduler shares the resource out of whole cards.
+fn is_shared_device(resource: &str) -> bool {
+    let [start, end] = SHARED_NPU_MEMORY;
+    SHARED_DEVICES.iter().any(|prefix| resource.starts_with(prefix))
+        || SHARED_NPUS.contains(&resource)
+        || (resource.starts_with(start) && resource.ends_with(end))
+}
+
 /// Returns the constraints of the pod that are not supported, each once. Empty for most pods.
 pub(super) fn unsupported(meta: &ObjectMeta, spec: &PodSpec, request: &Resources) -> Vec<Unsupported> {
-    let shared = |name: &str| SHARED_DEVICES.iter().any(|prefix| name.starts_with(prefix));
     let disk = spec.volumes.iter().any(|volume| {
         [
             &volume.gce_persistent_disk,
@@ -78,7 +87,7 @@ pub(super) fn unsupported(meta: &ObjectMeta, spec: &PodSpec, request: &Resources
         (Unsupported::Volume, disk),
         (Unsupported::ResourceClaims, !spec.resource_claims.is_empty()),
         (Unsupported::SchedulingGroup, spec.scheduling_group.is_some()),
-        (Unsupported::SharedDevices, request.iter().any(|(name, amount)| amount.is_positive() && shared(name))),
+        (Unsupported::SharedDevices, request.iter().any(|(name, amount)| amount.is_positive() && is_shared_device(name))),
         (Unsupported::NumaPolicy, annotation(meta, NUMA_POLICY).is_some_and(|policy| !NUMA_SOFT.contains(&policy))),
         (Unsupported::RevocableZone, annotation(meta, REVOCABLE_ZONE).is_some()),
         (Unsupported::NetworkTopology, asks_for_hard_topology(meta)),
