@@ -104,7 +104,7 @@ fn the_reference_lists_every_message_about_a_value_and_every_refusal_of_a_policy
         ("src/api/queue.rs", "Fault::new(", 3),
         ("src/api/queue.rs", "let why = ", 1),
         ("src/api/pod_terms.rs", "return fault(", 2),
-        ("src/api/pod_terms.rs", "Fault::new(", 3),
+        ("src/api/pod_terms.rs", "Fault::new(", 4),
         ("src/api/volumes/of_pod.rs", "Fault::new(", 1),
     ];
     let mut all = Vec::new();

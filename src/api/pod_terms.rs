@@ -185,14 +185,22 @@ impl PodTerms {
         };
         let affinity = read("spec.affinity.podAffinity", required);
         let anti_affinity = read("spec.affinity.podAntiAffinity", anti);
-        let (hard, soft): (Vec<_>, Vec<_>) =
-            spec.topology_spread_constraints.iter().partition(|spread| spread.when_unsatisfiable == "DoNotSchedule");
-        let mut constraint = |spread| {
-            let read = spread_constraint(spread, namespace, labels);
-            read.map_err(|error| faults.push(Fault::new("spec.topologySpreadConstraints", &error, "is no label selector"))).ok()
-        };
-        let spread = hard.into_iter().filter_map(&mut constraint).collect();
-        let soft = soft.into_iter().filter_map(&mut constraint).collect();
+        let (mut spread, mut soft) = (Vec::new(), Vec::new());
+        for constraint in &spec.topology_spread_constraints {
+            let all = match constraint.when_unsatisfiable.as_str() {
+                "DoNotSchedule" => &mut spread,
+                "ScheduleAnyway" => &mut soft,
+                other => {
+                    let place = "spec.topologySpreadConstraints.whenUnsatisfiable";
+                    faults.push(Fault::new(place, other, "is neither DoNotSchedule nor ScheduleAnyway"));
+                    continue;
+                }
+            };
+            match spread_constraint(constraint, namespace, labels) {
+                Ok(read) => all.push(read),
+                Err(error) => faults.push(Fault::new("spec.topologySpreadConstraints", &error, "is no label selector")),
+            }
+        }
         let preferences = preferences(spec, namespace, soft, faults);
         let terms = Self {
             namespace: Arc::from(namespace),

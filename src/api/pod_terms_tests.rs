@@ -55,6 +55,23 @@ fn a_pod_with_more_terms_than_are_read_says_so() {
 }
 
 #[test]
+fn a_spread_constraint_is_required_or_preferred_and_any_other_is_a_fault() {
+    let read = |when: &str| facts(&json!({ "topologySpreadConstraints": [spread(0, when)] }));
+    let counts = |read: &PodFacts| (read.terms.spread.len(), read.terms.preferences.as_ref().map_or(0, |own| own.spread.len()));
+    for (when, wanted) in [("DoNotSchedule", (1, 0)), ("ScheduleAnyway", (0, 1))] {
+        let read = read(when);
+        assert_eq!((counts(&read), read.faults), (wanted, vec![]), "{when}");
+    }
+    for other in ["", "scheduleAnyway", "ScheduleLater"] {
+        let read = read(other);
+        let said: Vec<String> = read.faults.iter().map(ToString::to_string).collect();
+        let wanted = format!("spec.topologySpreadConstraints.whenUnsatisfiable {other:?}: is neither DoNotSchedule nor ScheduleAnyway");
+        assert_eq!(said, [wanted]);
+        assert_eq!(counts(&read), (0, 0), "{other}");
+    }
+}
+
+#[test]
 fn the_namespaces_that_terms_name_count_as_values() {
     let named = |count: usize| {
         let mut one = term(0, "zone");
