@@ -170,7 +170,8 @@ impl PodTerms {
         self.affinity.iter().chain(&self.anti_affinity).any(|term| term.pods.reads_namespace_labels())
     }
 
-    /// Reads the terms of a pod in this namespace with these labels. What cannot be read becomes a fault.
+    /// Reads the terms of a pod in this namespace with these labels. What cannot be read becomes a fault. A term of anti-affinity that cannot be read keeps away all
+    /// pods in its reach, because the pod may be on a node all the same.
     #[must_use]
     pub fn of(spec: &PodSpec, namespace: &str, labels: &BTreeMap<String, String>, faults: &mut Vec<Fault>) -> Self {
         let affinity = spec.affinity.as_ref();
@@ -178,13 +179,13 @@ impl PodTerms {
             affinity.and_then(|all| all.pod_affinity.as_ref()).map(|all| &all.required_during_scheduling_ignored_during_execution);
         let anti =
             affinity.and_then(|all| all.pod_anti_affinity.as_ref()).map(|all| &all.required_during_scheduling_ignored_during_execution);
-        let mut read = |place: &str, terms: Option<&Vec<PodAffinityTerm>>| -> Vec<AffinityTerm> {
-            let term =
-                |term| affinity_term(term, namespace).map_err(|error| faults.push(Fault::new(place, &error, "is no label selector"))).ok();
-            terms.into_iter().flatten().filter_map(term).collect()
+        let mut read = |place: &str, term: &PodAffinityTerm| {
+            affinity_term(term, namespace).map_err(|error| faults.push(Fault::new(place, &error, "is no label selector"))).ok()
         };
-        let affinity = read("spec.affinity.podAffinity", required);
-        let anti_affinity = read("spec.affinity.podAntiAffinity", anti);
+        let affinity = required.into_iter().flatten().filter_map(|term| read("spec.affinity.podAffinity", term)).collect();
+        let anti = anti.into_iter().flatten();
+        let anti_affinity =
+            anti.map(|term| read("spec.affinity.podAntiAffinity", term).unwrap_or_else(|| widest(term, namespace))).collect();
         let (mut spread, mut soft) = (Vec::new(), Vec::new());
         for constraint in &spec.topology_spread_constraints {
             let all = match constraint.when_unsatisfiable.as_str() {
@@ -312,6 +313,12 @@ fn affinity_term(term: &PodAffinityTerm, namespace: &str) -> Result<AffinityTerm
     let namespace_selector = LabelSelector::of(term.namespace_selector.as_ref())?;
     let labels = LabelSelector::of(term.label_selector.as_ref())?;
     Ok(AffinityTerm { pods: PodSelector { namespaces, namespace_selector, labels }, topology_key: Arc::from(term.topology_key.as_str()) })
+}
+
+/// Returns the term with all pods in its reach, whatever its selectors are.
+fn widest(term: &PodAffinityTerm, namespace: &str) -> AffinityTerm {
+    let within = term.namespace_selector.is_none() && term.namespaces.iter().all(|name| name == namespace);
+    AffinityTerm { pods: PodSelector::everything(&Arc::from(namespace), within), topology_key: Arc::from(term.topology_key.as_str()) }
 }
 
 fn spread_constraint(spread: &TopologySpread, namespace: &str, labels: &BTreeMap<String, String>) -> Result<SpreadConstraint, String> {

@@ -1,4 +1,4 @@
-//! How many terms may a pod have, and what counts of a pod with more?
+//! How many terms may a pod have, and what counts of a pod with more, or with terms that cannot be read?
 
 use serde_json::{Value, json};
 
@@ -107,4 +107,29 @@ fn of_a_pod_with_too_many_terms_the_anti_affinity_counts_for_all_pods_in_its_rea
     let keys = (0..2 * MOST_TERMS).map(|number| term(number, &format!("key-{number:03}"))).collect::<Vec<_>>();
     let read = facts(&json!({ "affinity": { "podAntiAffinity": { REQUIRED: keys } } }));
     assert_eq!(read.terms.anti_affinity.len(), MOST_TERMS);
+}
+
+/// A pod of another scheduler may have a selector with an operator of a later version.
+#[test]
+fn a_term_of_anti_affinity_that_cannot_be_read_counts_for_all_pods_in_its_reach() {
+    let unknown = json!({ "matchExpressions": [{ "key": "k", "operator": "Later", "values": ["1"] }] });
+    let (none, labels) = ([].into(), [("x".to_owned(), "y".to_owned())].into());
+    for (term, reaches_others) in [
+        (json!({ "topologyKey": "zone", "labelSelector": unknown }), false),
+        (json!({ "topologyKey": "zone", "labelSelector": unknown, "namespaces": ["ns"] }), false),
+        (json!({ "topologyKey": "zone", "labelSelector": unknown, "namespaces": ["ns", "other"] }), true),
+        (json!({ "topologyKey": "zone", "labelSelector": unknown, "namespaceSelector": {} }), true),
+        (json!({ "topologyKey": "zone", "labelSelector": {}, "namespaceSelector": unknown }), true),
+    ] {
+        let read = facts(&json!({ "affinity": { "podAntiAffinity": { REQUIRED: [term] } } }));
+        assert_eq!(read.faults.len(), 1, "{term}");
+        let [keeps_away] = &read.terms.anti_affinity[..] else { panic!("{term}: {:?}", read.terms.anti_affinity) };
+        assert_eq!(&*keeps_away.topology_key, "zone");
+        assert!(keeps_away.pods.matches("ns", &none, &labels), "{term}");
+        assert_eq!(keeps_away.pods.matches("other", &none, &labels), reaches_others, "{term}");
+    }
+    // A term of affinity that cannot be read keeps no other pod away.
+    let term = json!({ "topologyKey": "zone", "labelSelector": unknown });
+    let read = facts(&json!({ "affinity": { "podAffinity": { REQUIRED: [term] } } }));
+    assert!(read.faults.len() == 1 && read.terms.is_empty());
 }
