@@ -146,7 +146,7 @@ impl Class {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycle::testing::pod;
+    use crate::cycle::testing::{keeps_away, pod, running};
 
     #[test]
     fn pods_with_equal_needs_share_a_class_whatever_they_are_called() {
@@ -157,6 +157,30 @@ mod tests {
         let mut choosy = pod("ns", "d", "g", &[("cpu", 1)]);
         choosy.constraints.node_selector.insert("zone".into(), "a".into());
         assert_ne!(classes.join(&choosy, &mut placed), a);
+    }
+
+    #[test]
+    fn pods_with_labels_of_their_own_share_a_class_unless_a_term_of_another_pod_matches_them() {
+        let (mut classes, mut placed) = (Classes::default(), PlacedPods::default());
+        let labelled = |name: &str, app: &str| {
+            let labels = [("app".to_owned(), app.to_owned()), ("index".to_owned(), name.to_owned())].into();
+            PodFacts { labels, ..pod("ns", name, "g", &[("cpu", 1)]) }
+        };
+        let keeper = PodFacts { terms: keeps_away("ns", ("app", "db"), "zone"), ..labelled("keeper", "keeper") };
+        placed.learn(&running(keeper, "n0"));
+        let mut class = |name: &str, app: &str| {
+            let facts = labelled(name, app);
+            placed.learn(&facts);
+            classes.join(&facts, &mut placed)
+        };
+        let web = class("web-0", "web");
+        for name in ["web-1", "web-2", "web-3"] {
+            assert_eq!(class(name, "web"), web, "{name}");
+        }
+        let db = class("db-0", "db");
+        assert_ne!(db, web, "the keeper keeps it away");
+        assert_eq!(class("db-1", "db"), db);
+        assert_eq!(classes.classes.len(), 2);
     }
 
     #[test]
