@@ -9,9 +9,11 @@ use proptest::prelude::*;
 use super::by_kind::MOST_MEMBERS;
 use crate::api::PodFacts;
 use crate::api::pod_terms::{HostPort, PodTerms};
+use crate::cycle::placement::Strategy as NodeStrategy;
+use crate::cycle::policy::Policy;
 use crate::cycle::run;
 use crate::cycle::testing::worlds::{HOST, ZONE, before, check, exists, members, state, term, world, zoned};
-use crate::cycle::testing::{PEACEFUL, POLICY, group, pod, running};
+use crate::cycle::testing::{PEACEFUL, POLICY, group, node, pod, running};
 use crate::cycle::tests::{empty_state, message};
 
 /// Runs a cycle with nodes of these free cpu and a gang of members that ask for these cpu, all of them needed or `needed`.
@@ -32,6 +34,23 @@ fn what_no_order_places_is_placed() {
     assert_eq!(placed(&[6, 4, 0], &[3, 2, 3, 2, 9], Some(4)), 4);
     // And what does not fit is not.
     assert_eq!(placed(&[5, 5], &[4, 4, 2], None), 0);
+}
+
+/// In their own order the helpers take both nodes, in every retry.
+#[test]
+fn a_worker_that_needs_a_whole_node_gets_it_though_helpers_with_a_device_each_come_first() {
+    const GPU: &str = "nvidia.com/gpu";
+    let mut state = empty_state();
+    ["n0", "n1"].into_iter().for_each(|name| state.apply_node(node(name, &[("cpu", 64), (GPU, 8)])));
+    state.apply_group(group("ns", "g", 3, "default"));
+    for (name, gpus) in [("g-0", 1), ("g-1", 1), ("g-2", 8)] {
+        state.apply_pod(pod("ns", name, "g", &[("cpu", 1), (GPU, gpus)]));
+    }
+    let plan = run(&mut state, &Policy { placement: NodeStrategy::Spread, ..PEACEFUL }, Duration::ZERO);
+    assert_eq!(plan.binds.len(), 3, "{}", message(&state, "g"));
+    let node_of = |name: &str| plan.binds.iter().find(|bind| &*bind.name == name).map(|bind| &*bind.node);
+    assert_eq!(node_of("g-0"), node_of("g-1"));
+    assert_ne!(node_of("g-0"), node_of("g-2"));
 }
 
 /// docs/scheduling.md shows it.
