@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What is given to users: static programs for x86-64 Linux, an image, the chart, and the checksums of all of it, in dist/. `make dist` calls it.
+# What is given to users: static programs for Linux, an image, the chart, and the checksums of all of it, in dist/. `make dist` calls it.
 #
 # The version is that of Cargo.toml, for everything. The same sources and tools give the same programs and image: no time, user or folder of this machine is in them.
 # `dist.sh programs` compiles alone; `dist.sh image` makes the image alone, `dist.sh chart` the chart alone: what is in target/ is taken as it is then.
 # `dist.sh folder` prints the folder of the compiled programs. DIST is the folder that all goes to.
 # DIST_PROGRAMS is a folder of programs that are packed as they are, and nothing is compiled.
+# ARCH is the architecture, amd64 or arm64; without it amd64. docs/install.md says what cargo needs to build for another architecture than that of this machine.
 # DOWNLOAD_URL and HOMEPAGE are for the manifest of the kubectl plugin: the folder that the publisher puts dist/ into, and the page of the project.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,10 +14,17 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Carg
 dist=${DIST:-dist}
 say() { printf '%s\n' "$*" >&2; }
 
+arch=${ARCH:-amd64}
+case $arch in
+  amd64) machine=x86_64 ;;
+  arm64) machine=aarch64 ;;
+  *) say "ARCH is $arch, and must be amd64 or arm64"; exit 2 ;;
+esac
+
 # musl where its standard library is installed, as the smaller of the two; else glibc's own static one. The programs reach the API server of their cluster by address, so a
 # glibc that cannot load the name services of a system loses nothing there.
-target=x86_64-unknown-linux-musl
-[ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || target=x86_64-unknown-linux-gnu
+target=$machine-unknown-linux-musl
+[ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || target=$machine-unknown-linux-gnu
 built=${DIST_PROGRAMS:-${CARGO_TARGET_DIR:-target}/$target/release}
 
 programs() {
@@ -38,6 +46,8 @@ check_static() {
     if readelf --program-headers --wide "$built/$name" | grep -q INTERP || readelf --dynamic --wide "$built/$name" | grep -q NEEDED; then
       say "$name is not static"; exit 1
     fi
+    # A program for another architecture cannot run here.
+    [ "$(uname -m)" = $machine ] || continue
     local found; found=$("$built/$name" --version)
     [ "$found" = "$name $version" ] || { say "$name says \"$found\", and Cargo.toml $version"; exit 1; }
   done
@@ -48,7 +58,7 @@ pack() { tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --format
 sum() { sha256sum "$1" | cut -d' ' -f1; }
 
 archive() {
-  local work=$1 name=podgroup-$version-linux-amd64
+  local work=$1 name=podgroup-$version-linux-$arch
   mkdir "$work/$name"
   local program; for program in $(each_program); do install -m 755 "$built/$program" "$work/$name/$program"; done
   install -m 644 README.md CHANGELOG.md "$work/$name/"
@@ -56,9 +66,9 @@ archive() {
   pack -C "$work" -cf - "$name" | gzip -n9 >"$dist/$name.tar.gz"
 }
 
-# The manifest by which krew installs the kubectl plugin from the archive: `kubectl krew install --manifest=FILE`.
+# The manifest by which krew installs the kubectl plugin from the archives in dist/, one for each architecture: `kubectl krew install --manifest=FILE`.
 krew() {
-  local name=podgroup-$version-linux-amd64
+  local each name
   [ -x "$built/kubectl-podgroup" ] || return 0
   cat >"$dist/podgroup-$version-krew.yaml" <<END
 apiVersion: krew.googlecontainertools.github.com/v1alpha2
@@ -74,8 +84,13 @@ spec:
     uses and may use, and the nodes with what is free on them. It asks the
     PodGroup controller and gang scheduler that the chart "podgroup" installs.
   platforms:
+END
+  for each in amd64 arm64; do
+    name=podgroup-$version-linux-$each
+    [ -f "$dist/$name.tar.gz" ] || continue
+    cat >>"$dist/podgroup-$version-krew.yaml" <<END
     - selector:
-        matchLabels: {os: linux, arch: amd64}
+        matchLabels: {os: linux, arch: $each}
       uri: ${DOWNLOAD_URL:-https://DOWNLOAD_URL}/$name.tar.gz
       sha256: $(sum "$dist/$name.tar.gz")
       files:
@@ -83,6 +98,7 @@ spec:
         - {from: $name/LICENSE, to: .}
       bin: kubectl-podgroup
 END
+  done
 }
 
 # An image in the layout of the OCI, made of tar and sha256sum alone: one layer with the two programs, as the Dockerfile has it.
@@ -97,8 +113,8 @@ image() {
   local layer config manifest
   layer=$(blob "$work/layer.tar.gz" application/vnd.oci.image.layer.v1.tar+gzip)
   # The user is the chart's; no shell, no libraries, nothing else is in it.
-  printf '{"architecture":"amd64","os":"linux","config":{"User":"65532:65532","Entrypoint":["/podgroup-controller"],"WorkingDir":"/","Labels":{"org.opencontainers.image.title":"podgroup","org.opencontainers.image.version":"%s"}},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]},"history":[{"created":"1970-01-01T00:00:00Z","created_by":"release/dist.sh"}]}' \
-    "$version" "$diff" >"$work/config"
+  printf '{"architecture":"%s","os":"linux","config":{"User":"65532:65532","Entrypoint":["/podgroup-controller"],"WorkingDir":"/","Labels":{"org.opencontainers.image.title":"podgroup","org.opencontainers.image.version":"%s"}},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]},"history":[{"created":"1970-01-01T00:00:00Z","created_by":"release/dist.sh"}]}' \
+    "$arch" "$version" "$diff" >"$work/config"
   config=$(blob "$work/config" application/vnd.oci.image.config.v1+json)
   printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":%s,"layers":[%s]}' "$config" "$layer" >"$work/manifest"
   manifest=$(blob "$work/manifest" application/vnd.oci.image.manifest.v1+json)
@@ -106,7 +122,7 @@ image() {
   printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[%s,"annotations":{"org.opencontainers.image.ref.name":"%s","io.containerd.image.name":"localhost/podgroup:%s"}}]}' \
     "${manifest%\}}" "$version" "$version" >"$layout/index.json"
   printf '{"imageLayoutVersion":"1.0.0"}' >"$layout/oci-layout"
-  pack -C "$layout" -cf "$dist/podgroup-$version-linux-amd64.oci.tar" blobs index.json oci-layout
+  pack -C "$layout" -cf "$dist/podgroup-$version-linux-$arch.oci.tar" blobs index.json oci-layout
 }
 
 chart() {
