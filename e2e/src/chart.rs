@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
 use kube::api::{DynamicObject, PostParams};
+use kube::{Api, Client};
 use serde_json::json;
 
 use crate::cluster::Cluster;
@@ -81,7 +81,8 @@ async fn helm(cluster: &Cluster, verb: &str, chart: &Path, flags: &[&str], value
 }
 
 /// Waits until a new installation answers as an old one does, so that no case measures the start of the API server: it delays the first creations of a new
-/// CRD by two seconds, and applies a new policy some time after its creation.
+/// CRD by two seconds, and applies a new policy some time after its creation. `admission_policy` says whether the chart may install its policy that
+/// annotates pods; it does so where the API server has the kind.
 pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
     settle_for(cluster, objects::SCHEDULER_NAME, admission_policy).await
 }
@@ -107,13 +108,20 @@ pub async fn settle_for(cluster: &Cluster, scheduler: &str, admission_policy: bo
         tokio::try_join!(groups.create(&dry_run, &group), queues.create(&dry_run, &queue))?;
         Ok(Seen::Yes(()))
     });
+    let stamps = admission_policy && serves_mutating_policies(&client).await?;
     let stamped = wait_until(secs(20), "the admission policy annotates pods, or no policy does", || async {
         let pod = pods.create(&dry_run, &owned).await?;
         let stamped = pod.metadata.annotations.is_some_and(|all| all.contains_key("scheduling.k8s.io/group-name"));
-        Ok(Seen::when(stamped == admission_policy, || format!("stamped: {stamped}")))
+        Ok(Seen::when(stamped == stamps, || format!("stamped: {stamped}")))
     });
     tokio::try_join!(created, stamped)?;
     Ok(())
+}
+
+/// Returns whether the API server has MutatingAdmissionPolicy, which is off by default before Kubernetes 1.36.
+async fn serves_mutating_policies(client: &Client) -> Result<bool> {
+    let kinds = client.list_api_group_resources("admissionregistration.k8s.io/v1").await?;
+    Ok(kinds.resources.iter().any(|each| each.kind == "MutatingAdmissionPolicy"))
 }
 
 /// Writes a kubeconfig for the chart's ServiceAccount `account` into the run's folder. It connects to `port` and trusts the certificate file `authority`.
