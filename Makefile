@@ -19,6 +19,9 @@ TIMES ?= 5
 MINUTES ?= 60
 # The cases of `make operators`.
 OPERATORS = E1 E2 E3 E4 E5
+# The minors of Kubernetes before the usual one (e2e/tools/kubernetes-*), and the cases that run there: one and more of each kind that depends on the API server.
+KUBERNETES ?= 1.35 1.34
+VERSIONS = C6 C7 L1 O3-job A7 Q1 Q15 T1 V1 V5 P1 P4 K9 U6
 # Random histories on which the books and their rules must say the same.
 HISTORIES ?= 8000
 # Random worlds on which the search for victims and its rules must.
@@ -54,7 +57,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit observer unit-build mutants format lints model e2e operators soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner jobset debug-build shipped dist image
+.PHONY: help demo demo-down test unit observer unit-build mutants format lints model e2e operators versions soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner jobset debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +97,12 @@ e2e: tools $(if $(CASE),,provisioner jobset) debug-build shipped ## the cases on
 # Each case builds its operator where the cache has none (e2e/tools/operators.sh). E2-whole, a part of E2, is in `make e2e`.
 operators: tools debug-build ## operators of other projects against both programs, each built from its Go module once, in minutes (CASE=E1 for one)
 	@$(RUNNER) run $(foreach case,$(or $(CASE),$(OPERATORS)),--case $(case)) --repeat $(REPEAT)
+
+versions: tools debug-build ## a short suite on the two minors of Kubernetes before the usual one, each built once, in about 6 minutes (KUBERNETES=1.35, CASE=L1 for one, JOBS=1)
+	@failed=0; for minor in $(KUBERNETES); do \
+		kit=$$(bash e2e/tools/kubernetes.sh $$minor) && echo "Kubernetes $$("$$kit/kube-apiserver" --version | cut -d' ' -f2)" && \
+		PODGROUP_KIT=$$kit $(RUNNER) run $(foreach case,$(or $(CASE),$(VERSIONS)),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS) || failed=1; \
+	done; exit $$failed
 
 takeover: tools debug-build ## how long nobody is there when the controller's leader goes (TIMES=5 for each way)
 	@$(RUNNER) takeover --repeat $(TIMES)
