@@ -51,6 +51,12 @@ pub(super) async fn by_kube_scheduler(w: &mut World) -> Result<()> {
         Ok(Seen::when(node.as_deref() == Some("n1"), || format!("{node:?}")))
     })
     .await?;
+    // It names the node first, and deletes its victim after that.
+    wait_until(secs(10), "kube-scheduler deletes its victim", || async {
+        let terminates = pods.get("victim").await?.metadata.deletion_timestamp.is_some();
+        Ok(Seen::when(terminates, || "it runs".to_owned()))
+    })
+    .await?;
     nominated(port, 3).await?;
     w.cluster().signal("kube-scheduler", "STOP").await?;
     let beside = stands_still(w, &client).await;
