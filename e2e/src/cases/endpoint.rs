@@ -100,7 +100,7 @@ async fn flood(w: &World, client: &Https, port: u16, scraper: &str) -> Result<()
 }
 
 async fn wait_status(client: &Https, port: u16, path: &str, token: Option<&str>, code: u16) -> Result<()> {
-    wait_until(secs(10), &format!("GET {path} is answered with {code}"), || async {
+    wait_until(secs(40), &format!("GET {path} is answered with {code}"), || async {
         let (got, body) = client.get(port, path, token).await?;
         Ok(Seen::when(got == code, || format!("{got}: {}", body.trim())))
     })

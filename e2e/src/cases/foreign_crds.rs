@@ -146,7 +146,7 @@ fn writes(w: &World) -> Result<u64> {
 
 /// Waits until there has been no write for longer than the interval between two writes of one object; returns the number of writes.
 async fn at_rest(w: &World) -> Result<u64> {
-    wait_until(secs(10), "both programs stop writing", || async {
+    wait_until(secs(30), "both programs stop writing", || async {
         let count = writes(w)?;
         match holds_for(secs(4), "no program writes", || async { Ok(Seen::when(writes(w)? == count, String::new)) }).await {
             Ok(()) => Ok(Seen::Yes(count)),

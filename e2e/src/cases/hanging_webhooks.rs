@@ -192,7 +192,7 @@ pub(super) async fn for_statuses(w: &mut World) -> Result<()> {
     scheduler.also("--request-timeout=60s");
     scheduler.restart().await?;
     pod_on(&client, NAMESPACE, "probe", "low", "n1").await?;
-    wait_phase_in(&client, NAMESPACE, "probe", "Running", 10).await?;
+    wait_phase_in(&client, NAMESPACE, "probe", "Running", 20).await?;
     let hook = Webhook::create(&client, "UPDATE", ("scheduling.volcano.sh", "v1beta1"), "podgroups").await?;
     let (groups, parameters) = (podgroups_in(&client, NAMESPACE), PatchParams { dry_run: true, ..PatchParams::default() });
     let patch = Patch::Merge(json!({"metadata": {"labels": {"probe": "true"}}}));

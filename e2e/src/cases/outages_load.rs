@@ -78,7 +78,7 @@ impl Load {
         let enough = self.accepted() + LEAST;
         let outage = async {
             let outcome = outage.await?;
-            wait_until(secs(10), "the API server accepts all changes again", || async {
+            wait_until(secs(60), "the API server accepts all changes again", || async {
                 let accepted = self.accepted();
                 Ok(Seen::when(accepted >= enough, || format!("{accepted} of {enough}")))
             })
@@ -118,7 +118,7 @@ impl Load {
             self.names.len(),
             self.accepted()
         ));
-        wait_until(secs(10), "everything is scaled to 1 in the end", || async {
+        wait_until(secs(30), "everything is scaled to 1 in the end", || async {
             for name in &self.names {
                 scale(client, name, 1).await?;
             }

@@ -34,7 +34,7 @@ pub(super) async fn zoned(client: &Client, name: &str, zone: &str, amounts: Amou
 /// Waits until the observer has judged so many bindings of pods with constraints, each by the filters of kube-scheduler. Without faults it
 /// judges every binding: these clusters are small, and no watch misses versions.
 async fn constraints_judged(w: &World, least: u64) -> Result<()> {
-    wait_until(secs(10), "the observer judges the constraints", || async {
+    wait_until(secs(20), "the observer judges the constraints", || async {
         let judged = w.watched()?.judged_constraints();
         Ok(Seen::when(judged.constrained >= least, || format!("{judged:?}, and {least} must be judged")))
     })

@@ -212,7 +212,7 @@ async fn with_all_values_changed(cluster: &Cluster, seen: &mut Vec<String>) -> R
     let (status, _) = scheduler.get("/debug/queues", Some(&token)).await?;
     ensure!(status == 403, "the metrics reader gets {status} from /debug/queues");
     bind(&client, "scraper", "podgroup-debug-reader").await?;
-    wait_until(secs(10), "the authorized account sees /debug/queues", || async {
+    wait_until(secs(40), "the authorized account sees /debug/queues", || async {
         let (status, body) = scheduler.get("/debug/queues", Some(&token)).await?;
         Ok(Seen::when(status == 200 && body.contains("default"), || format!("{status}: {body}")))
     })
@@ -278,7 +278,7 @@ pub(super) async fn both_lead(client: &Client, label: &str) -> Result<()> {
 
 /// Waits until the metrics can be read: the authorizer may not have seen the binding yet, and a refusal is cached for 10 s.
 async fn scraped_with(cluster: &Cluster, program: &Rendered, token: &str) -> Result<()> {
-    wait_until(secs(10), "the metrics reader sees the metrics", || async {
+    wait_until(secs(40), "the metrics reader sees the metrics", || async {
         let (status, body) = program.scraped(cluster, Some(token)).await?;
         Ok(Seen::when(status == 200 && body.contains("podgroup_build_info"), || format!("{status}: {body}")))
     })

@@ -109,7 +109,7 @@ async fn come_and_go(client: Client, names: &[String], rounds: u32, port: u16) -
     for _ in 0..rounds {
         once(&client, names).await?;
     }
-    wait_until(secs(10), "enough pods are bound while the tree changes", || async {
+    wait_until(secs(20), "enough pods are bound while the tree changes", || async {
         let bindings = bound_so_far(port).await?;
         if bindings < BINDINGS {
             once(&client, names).await?;
