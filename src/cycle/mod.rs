@@ -157,6 +157,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
     };
     let has_all = group.waiting.is_empty() && gang::has_its_places(group, &facts);
+    let waits_for_first_pod = group.members.is_empty() && key.is_generated();
     check_queue(state, key, &facts, has_all)?;
     check_time(state, policy, key, now)?;
     check_nomination(state, key, &facts)?;
@@ -164,6 +165,12 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
         state.satisfied(key);
         let waits = state.cache.unanswered(key).or_else(|| state.waits_for_volumes(key));
         state.judge_group(key, waits);
+        return Ok(None);
+    }
+    if waits_for_first_pod {
+        // Its pods come by themselves: nobody waits for its admission, and until the first one comes nothing is reserved (A2).
+        state.revoke_admission(key);
+        state.judge_group(key, None);
         return Ok(None);
     }
     let want = want(state, key, &facts)?;

@@ -22,6 +22,31 @@ fn a2_a_podgroup_without_nodes_reserves_its_minimum_in_its_queue_and_all_above()
 }
 
 #[test]
+fn a2_a_podgroup_of_the_controller_reserves_nothing_before_its_first_pod_and_after_its_last() {
+    let mut state = team();
+    let key = GroupKey::generated("ns", "5c6f1b0e-0000-4000-8000-000000000000");
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", &key.name, 2, "a") });
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "by-hand", 2, "b") });
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(0), Phase::Pending));
+    assert_eq!(
+        (reserved(&state, "b"), phase(&state, "by-hand")),
+        (cpus(8), Phase::Inqueue),
+        "whoever makes its pods may wait for the admission"
+    );
+    state.delete_group(&GroupKey::new("ns", "by-hand"));
+    state.apply_pod(pod("ns", "p-0", &key.name, &[("cpu", 4)]));
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(8), Phase::Inqueue));
+    gang(&mut state, "rival", 1, "b", 1, &[("cpu", 4)]);
+    assert!(at(&mut state, 2).binds.is_empty(), "its minimum is reserved");
+    state.delete_pod(&Uid::from("ns/p-0"));
+    let plans = [at(&mut state, 3), at(&mut state, 3)];
+    assert_eq!(plans.iter().flat_map(bound).count(), 1, "the last member is gone, and so is what was reserved");
+    assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(0), Phase::Pending));
+}
+
+#[test]
 fn a4_a_gang_is_placed_into_its_own_reservation_and_nothing_counts_twice() {
     let mut state = team();
     state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 2, "a") });
