@@ -57,7 +57,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down test unit observer unit-build mutants format lints model e2e operators versions soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner jobset debug-build shipped dist image
+.PHONY: help demo demo-down screenshots test unit observer unit-build mutants format lints model e2e operators versions soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner jobset debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,13 @@ demo: tools debug-build ## a local control plane, both programs and a story in f
 
 demo-down: ## takes the demo's cluster down
 	@bash e2e/src/reaper.sh $(CURDIR)/.cluster/demo 1 </dev/null
+
+# The cluster ends whatever happens.
+screenshots: tools debug-build ## docs/images: the chart's dashboards, drawn from a real Prometheus after a load of 11 minutes (needs Chromium, Node.js and npm)
+	npm --prefix e2e/tools/panels ci --silent --ignore-scripts
+	@$(RUNNER) cluster-up --with-programs --folder $(CURDIR)/.cluster/screenshots >/dev/null
+	@bash e2e/tools/panels/screenshots.sh $(CURDIR)/.cluster/screenshots docs/images 11; status=$$?; \
+		bash e2e/src/reaper.sh $(CURDIR)/.cluster/screenshots 1 </dev/null; exit $$status
 
 test: ## everything: format, lints, unit and property tests, the cases on the real control plane; each part says its time (e2e/tools/test.sh)
 	@MAKE='$(MAKE)' bash e2e/tools/test.sh
