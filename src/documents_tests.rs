@@ -4,6 +4,7 @@
 
 mod links_tests;
 mod manifests_tests;
+mod messages_tests;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -77,55 +78,6 @@ fn every_code_is_in_the_reference_with_its_meaning_and_remedy() {
         rows.push_str(&format!("| `{}` | {} | {} |\n", code.as_str(), code.meaning(), code.remedy()));
     }
     generated("docs/reference.md", "codes", &rows);
-}
-
-/// Returns the constant parts of the first message after each `before` in a file, without its tests.
-fn messages(file: &str, before: &str) -> Vec<String> {
-    let text = read(file);
-    let code = text.split("#[cfg(test)]").next().unwrap();
-    let message = |rest: &str| {
-        let mut texts = rest.split("))").next().unwrap().split('"').skip(1).step_by(2);
-        texts.find(|text| text.len() > 5 && text.contains(' ')).map(str::to_owned)
-    };
-    code.split(before).skip(1).filter_map(message).collect()
-}
-
-#[test]
-fn the_reference_lists_every_message_about_a_value_and_every_refusal_of_a_policy() {
-    // The files with messages, the text before each message and the number of messages.
-    let places = [
-        ("src/lifecycle/sources.rs", "Fault::new(", 6),
-        ("src/lifecycle/set_intent.rs", "let why = ", 1),
-        ("src/api/workload/mod.rs", "Fault::new(", 1),
-        ("src/lifecycle/intent.rs", "let why = ", 1),
-        ("src/api/workload/pod.rs", "Gang::One(", 1),
-        ("src/api/workload/daemon_set.rs", "Gang::One(", 1),
-        ("src/api/workload/stateful_set.rs", "Gang::One(", 1),
-        ("src/api/queue.rs", "Fault::new(", 3),
-        ("src/api/queue.rs", "let why = ", 1),
-        ("src/api/pod_terms.rs", "return fault(", 2),
-        ("src/api/pod_terms.rs", "Fault::new(", 4),
-        ("src/api/volumes/of_pod.rs", "Fault::new(", 1),
-    ];
-    let mut all = Vec::new();
-    for (file, before, count) in places {
-        let found = messages(file, before);
-        assert_eq!(found.len(), count, "{file} has other messages behind {before:?} than before: {found:?}");
-        all.extend(found);
-    }
-    // A policy makes a message of constants, or of expressions with constants.
-    let policies = read("charts/podgroup/templates/tenancy.yaml");
-    let fixed = policies.lines().filter_map(|line| line.trim().strip_prefix("message: \"")?.strip_suffix('"'));
-    let made = policies.split("messageExpression: >-\n").skip(1).filter_map(|rest| rest.lines().next());
-    let of_policies: Vec<&str> = fixed.chain(made.flat_map(|line| line.split('"').skip(1).step_by(2))).collect();
-    assert!(of_policies.len() >= 12, "{of_policies:?}");
-    all.extend(of_policies.into_iter().map(|text| text.replace("{{", "{").replace("}}", "}")));
-    let reference = read("docs/reference.md");
-    for text in all {
-        let parts = text.split(['{', '}']).step_by(2).filter(|part| part.len() > 4);
-        let missing: Vec<_> = parts.filter(|part| !reference.contains(part.trim())).collect();
-        assert!(missing.is_empty(), "docs/reference.md does not say what to do about {text:?}: {missing:?}");
-    }
 }
 
 #[test]
