@@ -83,6 +83,8 @@ const CEILING: Instead = Instead {
     negative: Some(Some(Amount::ZERO)),
     effect: "; it counts as 0",
 };
+/// For the annotation `group-min-resources`. If one amount is bad, none is used.
+const STATED: Instead = Instead { too_large: None, unreadable: None, negative: Some(None), effect: "; the pods' own requests are used" };
 /// For the deserved amount and guarantee of a queue. A bad value counts as unset, because it would be taken from other queues.
 const PROMISED: Instead = Instead { too_large: None, unreadable: None, negative: Some(None), effect: "; it counts as unset" };
 
@@ -115,6 +117,15 @@ pub fn resources(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault
 /// Reads a map of allocatable resources. An absent name or a bad value is 0.
 pub fn offered(raw: Option<&RawResources>, place: &str, faults: &mut Vec<Fault>) -> Resources {
     raw.map(|raw| amounts(raw, OFFERED, place, faults).into_iter().collect()).unwrap_or_default()
+}
+
+/// Reads the amounts of the annotation `group-min-resources`. A bad value means that none of them is used.
+pub fn stated(raw: &RawResources, place: &str, faults: &mut Vec<Fault>) -> Option<Resources> {
+    let mut found = Vec::new();
+    let amounts = amounts(raw, STATED, place, &mut found).into_iter().collect();
+    let usable = found.is_empty();
+    faults.append(&mut found);
+    usable.then_some(amounts)
 }
 
 /// Reads a deserved amount or a guarantee. An absent name or a bad value is unset, which is not 0.

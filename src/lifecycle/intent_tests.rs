@@ -182,6 +182,7 @@ fn unreadable_min_resources_are_a_fault_and_the_requests_of_the_pods_are_used() 
         let desired = with(MIN_RESOURCES, text);
         assert_eq!(desired.intent.fields.min_resources, BTreeMap::from([("cpu".into(), "2".into())]), "{text:?}");
         assert_eq!(desired.faults.len(), 1, "{text:?}: {:?}", desired.faults);
+        assert!(desired.faults[0].why.ends_with("; the pods' own requests are used"), "{}", desired.faults[0]);
     }
     let asked = with(MIN_RESOURCES, r#"{"cpu": 3, "memory": "1Gi", "nvidia.com/gpu": "2"}"#);
     let expected: Vec<(&str, &str)> = vec![("cpu", "3"), ("memory", "1Gi"), ("nvidia.com/gpu", "2")];

@@ -43,21 +43,14 @@ impl Sources<'_> {
         match serde_json::from_str::<RawResources>(text) {
             Ok(raw) if raw.len() > MOST_RESOURCES => {
                 faults.push(Fault::new(MIN_RESOURCES, text, "more than 64 resources; the pods' own requests are used"));
+                None
             }
-            Ok(raw) => {
-                let mut found = Vec::new();
-                let amounts = quantities::resources(Some(&raw), MIN_RESOURCES, &mut found);
-                if let Some((name, amount)) = amounts.iter().find(|(_, amount)| amount.is_negative()) {
-                    found.push(Fault::new(format!("{MIN_RESOURCES}.{name}"), &amount.to_string(), "less than 0"));
-                }
-                if found.is_empty() {
-                    return Some(amounts);
-                }
-                faults.extend(found);
+            Ok(raw) => quantities::stated(&raw, MIN_RESOURCES, faults),
+            Err(_) => {
+                faults.push(Fault::new(MIN_RESOURCES, text, "not a JSON object of quantities; the pods' own requests are used"));
+                None
             }
-            Err(_) => faults.push(Fault::new(MIN_RESOURCES, text, "not a JSON object of quantities; the pods' own requests are used")),
         }
-        None
     }
 
     /// Returns the name of the queue; the default queue if the name is not valid.
