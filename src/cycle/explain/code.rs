@@ -120,7 +120,7 @@ codes! {
         "request less, make it preemptable, or give its queue more";
     NotEnoughPods:
         "fewer pods exist than `minMember`",
-        "look at the status and Events of the owner";
+        "look at the status and Events of the owner. With `startupPolicy: InOrder` or `dependsOn` a JobSet starts its later roles only when the earlier ones are ready, so they cannot be one gang";
     NotEnoughPodsOfTask:
         "fewer pods of a task exist than `minTaskMember` says",
         "look at the status and Events of the owner";

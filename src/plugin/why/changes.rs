@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::accounting::{QueueFault, Why};
+use crate::api::jobset::jobset_of_group;
 use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::cache::Phase;
@@ -50,7 +51,7 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     if known.group.deleting {
         changes.push("the PodGroup is being deleted: nothing is placed for it any more, unless it is made again".to_owned());
     }
-    changes.extend(known.members.into_iter().flat_map(|members| of_members(known.group, members)));
+    changes.extend(known.members.into_iter().flat_map(|members| of_members(known, members)));
     changes.extend(of_group(known.group));
     changes.extend(known.fault.map(|fault| of_fault(fault, known)));
     if known.fault.is_none() {
@@ -132,15 +133,20 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
     }
 }
 
-fn of_members(group: &GroupFacts, members: &Members) -> Vec<String> {
-    let mut changes = Vec::new();
+fn of_members(known: &Known<'_>, members: &Members) -> Vec<String> {
+    let (group, mut changes) = (known.group, Vec::new());
     let there =
         [members.placed, members.succeeded, members.waiting, members.gated, members.blocked].into_iter().fold(0_u32, u32::saturating_add);
     let missing = group.min_member.saturating_sub(there);
     if missing > 0 {
         // A gang of no members is no advice.
         let fewer = if there > 0 { format!(" (or minMember must be {there})") } else { String::new() };
-        let why = if group.status.phase.as_deref() == Some(Phase::Pending.as_str()) {
+        let why = if known.owned && jobset_of_group(&group.key.name).is_some() {
+            // The controller does not read JobSets, and nothing on a Job or pod says in which order they start.
+            "if the JobSet has startupPolicy: InOrder or dependsOn, its later Jobs start only when the earlier ones are ready, and these wait for the \
+             whole gang. Then write podgroup.dev/gang: jobset only on the pod templates of roles that start together, and the number of their pods as \
+             scheduling.volcano.sh/group-min-member. Otherwise the Events of the JobSet and of its Jobs say what keeps the members from being made"
+        } else if group.status.phase.as_deref() == Some(Phase::Pending.as_str()) {
             "its phase is Pending, and an operator may create pods only after the PodGroup is admitted"
         } else {
             "the Events of their owner say what keeps them from being made, for example a quota"

@@ -354,6 +354,25 @@ fn gated_members_of_a_task_exist_already() {
 }
 
 #[test]
+fn the_order_in_which_a_jobset_starts_its_roles_is_named_where_members_of_the_whole_jobset_are_missing() {
+    let advice = |name: &str, owner: Option<&str>| {
+        let mut group = group("ns", name, 3, "q");
+        group.status.phase = Some("Pending".to_owned());
+        let refusal = Refusal::NotEnoughTasks { wanted: 3, there: 1, gated: 0 };
+        let case = Case { group, pods: vec![pod("ns", "a", name, &[("cpu", 1)])], ..Case::said(refusal) };
+        let facts = Facts { owner: owner.map(str::to_owned), ..case.facts(true) };
+        Report::of(facts, Timestamp::UNIX_EPOCH).changes.join("\n")
+    };
+    let order = "lacks 2 of its 3 members (or minMember must be 1): if the JobSet has startupPolicy: InOrder or dependsOn";
+    let of_jobset = advice("jobset-train-0", Some("JobSet train"));
+    assert!(of_jobset.contains(order) && !of_jobset.contains("only after the PodGroup is admitted"), "{of_jobset}");
+    for (name, owner) in [("jobset-train-0", None), ("podgroup-1", Some("Job train")), ("jobset-train", Some("JobSet train"))] {
+        let other = advice(name, owner);
+        assert!(!other.contains("startupPolicy") && other.contains("only after the PodGroup is admitted"), "{name}: {other}");
+    }
+}
+
+#[test]
 fn a_scheduler_that_placed_the_minimum_is_not_said_to_be_missing() {
     let (mut case, part) = cases().remove("NotTried").unwrap();
     assert!(case.report().changes.join("\n").contains(part));
