@@ -110,8 +110,8 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
     }
     if wants(Part::Writes) {
         say::line(format!("  {} Deployments of three pods", sizes.deployments));
-        for stock in [false, true] {
-            tables.writes.push(writes::measure(&mut stage, usize::try_from(sizes.deployments)?, stock).await?);
+        for by in writes::Counted::TURNS {
+            tables.writes.push(writes::measure(&mut stage, usize::try_from(sizes.deployments)?, by).await?);
         }
     }
     if wants(Part::Claims) {

@@ -67,7 +67,7 @@ pub async fn at_rest(stage: &mut Stage, stock: bool, seconds: u64) -> Result<Res
     if stock {
         stage.launch_stock().await?
     } else {
-        stage.start_ours().await?
+        stage.start_ours(&[]).await?
     }
     sleep(CALM).await;
     let folder = stage.cluster().scratch().folder().to_owned();

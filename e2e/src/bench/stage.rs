@@ -40,7 +40,7 @@ impl Stage {
 
     /// Starts podgroup-scheduler without a wait.
     pub async fn launch_scheduler(&mut self) -> Result<()> {
-        self.scheduler = Some(self.program(chart::SCHEDULER).await?);
+        self.scheduler = Some(self.program(chart::SCHEDULER, &[]).await?);
         Ok(())
     }
 
@@ -50,10 +50,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Starts both of our programs and waits until they are ready.
-    pub async fn start_ours(&mut self) -> Result<()> {
-        self.launch_scheduler().await?;
-        self.controller = Some(self.program(chart::CONTROLLER).await?);
+    /// Starts both of our programs, the scheduler with these flags, and waits until they are ready.
+    pub async fn start_ours(&mut self, of_scheduler: &[String]) -> Result<()> {
+        self.scheduler = Some(self.program(chart::SCHEDULER, of_scheduler).await?);
+        self.controller = Some(self.program(chart::CONTROLLER, &[]).await?);
         for program in [&mut self.scheduler, &mut self.controller].into_iter().flatten() {
             program.wait_ready().await?;
         }
@@ -71,10 +71,10 @@ impl Stage {
         }
     }
 
-    async fn program(&self, name: &'static str) -> Result<Program> {
+    async fn program(&self, name: &'static str, flags: &[String]) -> Result<Program> {
         let (server, authority) = kubeconfig::door(self.cluster.kubeconfig())?;
         let kubeconfig = chart::kubeconfig(&self.cluster, name, server, &authority).await?;
-        Program::start(self.cluster.scratch(), name, &kubeconfig, &[])
+        Program::start(self.cluster.scratch(), name, &kubeconfig, flags)
     }
 
     /// Returns the control plane.

@@ -62,7 +62,7 @@ impl Tables {
             for writes in &self.writes {
                 let calls: Vec<String> = writes.calls.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
                 let (per_pod, lists) = (writes.per_pod(), writes.lists());
-                say::line(format!("| {} | {} | {per_pod:.2} | {lists} | {} |", program_name(writes.stock), writes.pods, calls.join(", ")));
+                say::line(format!("| {} | {} | {per_pod:.2} | {lists} | {} |", writes.by.name(), writes.pods, calls.join(", ")));
             }
         }
         if !self.starts.is_empty() {

@@ -55,7 +55,7 @@ pub async fn measure(stage: &mut Stage, kind: Kind, constraint: Constraint, per_
     claims::make(stage, NAMESPACE, constraint, count).await?;
     match kind {
         Kind::Stock => stage.launch_stock().await?,
-        Kind::Bare => stage.start_ours().await?,
+        Kind::Bare => stage.start_ours(&[]).await?,
         Kind::Gangs | Kind::Single | Kind::Flood => stage.launch_scheduler().await?,
     }
     sleep(REST).await;

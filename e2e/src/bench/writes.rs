@@ -21,11 +21,36 @@ use crate::workloads::{Workload, deployments};
 /// The pods of each Deployment.
 const REPLICAS: u32 = 3;
 
+/// A scheduler whose requests are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Our two programs, as they are by default.
+    Ours,
+    /// Our two programs with an Event on each pod that is bound.
+    WithEvents,
+    /// kube-scheduler, which always writes these Events.
+    Stock,
+}
+
+impl Counted {
+    /// The order in which they are measured.
+    pub const TURNS: [Self; 3] = [Self::Ours, Self::WithEvents, Self::Stock];
+
+    /// Returns its name in the table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "podgroup",
+            Self::WithEvents => "podgroup, --scheduled-events",
+            Self::Stock => "kube-scheduler",
+        }
+    }
+}
+
 /// The requests of one scheduler.
 #[derive(Clone, Debug)]
 pub struct Writes {
-    /// Whether it is kube-scheduler; otherwise our two programs.
-    pub stock: bool,
+    /// The scheduler.
+    pub by: Counted,
     /// The number of pods.
     pub pods: usize,
     /// Calls without upkeep, by kind.
@@ -51,12 +76,13 @@ pub fn writes_per_pod(calls: &BTreeMap<String, u64>, pods: usize) -> f64 {
 }
 
 /// Creates `count` Deployments and counts; afterwards they are deleted and the scheduler has ended.
-pub async fn measure(stage: &mut Stage, count: usize, stock: bool) -> Result<Writes> {
+pub async fn measure(stage: &mut Stage, count: usize, by: Counted) -> Result<Writes> {
+    let stock = by == Counted::Stock;
     let programs: &[&str] = if stock { &[stock::NAME] } else { &[chart::SCHEDULER, chart::CONTROLLER] };
-    if stock {
-        stage.launch_stock().await?
-    } else {
-        stage.start_ours().await?
+    match by {
+        Counted::Stock => stage.launch_stock().await?,
+        Counted::Ours => stage.start_ours(&[]).await?,
+        Counted::WithEvents => stage.start_ours(&["--scheduled-events=true".to_owned()]).await?,
     }
     sleep(secs(4)).await;
     let (client, mut log) = (stage.client(), stage.log()?);
@@ -80,5 +106,5 @@ pub async fn measure(stage: &mut Stage, count: usize, stock: bool) -> Result<Wri
     until_count(&api, 0, "the pods are gone").await?;
     until_count(&podgroups(&client), 0, "the PodGroups are gone").await?;
     stage.stop().await?;
-    Ok(Writes { stock, pods, calls })
+    Ok(Writes { by, pods, calls })
 }
