@@ -155,7 +155,7 @@ generate: prerequisites ## writes crds/ and the chart's copies from the Rust typ
 	cargo build --quiet --workspace --example generate-crds --example generate-chart-readme
 	target/debug/examples/generate-crds
 	target/debug/examples/generate-chart-readme
-	PODGROUP_GENERATE=1 cargo test --quiet --workspace --lib documents_tests::every_flag
+	PODGROUP_GENERATE=1 cargo test --quiet --workspace --lib documents_tests::every_
 
 cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)
 	@$(RUNNER) cluster-up --folder $(abspath $(PODGROUP_CLUSTER)) $(if $(filter 0,$(PROGRAMS)),,--with-programs)
