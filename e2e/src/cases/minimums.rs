@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::handover::{leader_and_standby, wait_leader};
 use super::ledger::stays_unbound;
-use super::seen::{accounting_matches_api, bound, group_says, phase, pod_says};
+use super::seen::{accounting_matches_api, bound, group_says, pod_says, wait_phase};
 use crate::objects::{make_member, make_node, make_podgroup, make_queue, make_queue_of, podgroups};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::owner::Kind;
@@ -21,14 +21,6 @@ async fn members(client: &Client, group: &str, numbers: std::ops::Range<u32>) ->
         make_member(client, &format!("{group}-{number}"), group, ONE).await?;
     }
     Ok(())
-}
-
-async fn wait_phase(client: &Client, group: &str, wanted: &str, seconds: u64) -> Result<()> {
-    wait_until(secs(seconds), &format!("PodGroup {group} is {wanted}"), || async {
-        let now = phase(client, group).await?;
-        Ok(Seen::when(now == wanted, || now))
-    })
-    .await
 }
 
 async fn delete_pod(client: &Client, name: &str) -> Result<()> {

@@ -20,6 +20,7 @@ mod flaps;
 mod flooded;
 mod foreign_crds;
 mod foreign_pods;
+mod gates;
 mod handover;
 mod handover_costs;
 mod handover_in_a_gang;
@@ -273,6 +274,13 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_while_the_controller_is_down)
             .under_faults_in_soak(),
+        case!(
+            "L18",
+            "scheduling gates hold a gang back, which reserves nothing and is placed whole afterwards",
+            usual(),
+            gates::hold_a_gang_back
+        )
+        .under_faults_in_soak(),
         case!(
             "O1-stateful-ordered",
             "an OrderedReady StatefulSet is no gang, and an Event says so",

@@ -59,6 +59,15 @@ pub(super) async fn phase(client: &Client, group: &str) -> Result<String> {
     Ok(field(&object, "/status/phase").as_str().unwrap_or_default().to_owned())
 }
 
+/// Waits until a PodGroup is in this phase.
+pub(super) async fn wait_phase(client: &Client, group: &str, wanted: &str, seconds: u64) -> Result<()> {
+    wait_until(secs(seconds), &format!("PodGroup {group} is {wanted}"), || async {
+        let now = phase(client, group).await?;
+        Ok(Seen::when(now == wanted, || now))
+    })
+    .await
+}
+
 /// Waits until `status.allocated` of a queue has this amount of a dimension, as the API writes it; `0` also matches a missing dimension.
 pub(super) async fn queue_uses(client: &Client, queue: &str, dimension: &str, wanted: &str) -> Result<()> {
     queue_uses_within(client, 10, queue, dimension, wanted).await
