@@ -293,6 +293,8 @@ pub fn table() -> Vec<Case> {
         case!("O2-daemons", "a DaemonSet's pods do not wait for each other", usual(), owners::daemons::one_on_each_node)
             .under_faults_in_soak(),
         case!("O3-job", "a Job is a gang, completes, and then uses nothing", usual(), owners::jobs::completes).under_faults_in_soak(),
+        case!("O3-job-page", "the Job of docs/training.md waits whole, says why, and completes", usual(), owners::jobs::of_the_page)
+            .under_faults_in_soak(),
         case!("O3-job-suspended", "a Job is suspended and resumed", usual(), owners::jobs::suspended).under_faults_in_soak(),
         case!("O3-job-shrinks", "minMember of a Job follows its remaining work", usual(), owners::jobs::follows_remaining_work)
             .under_faults_in_soak(),

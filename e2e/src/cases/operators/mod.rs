@@ -93,7 +93,7 @@ async fn wait_running(client: &Client, labels: &str, count: usize) -> Result<()>
 }
 
 /// Waits until `count` pods with these labels exist. Then fails if one of them gets a node within two seconds.
-async fn wait_whole(client: &Client, labels: &str, count: usize) -> Result<()> {
+pub(super) async fn wait_whole(client: &Client, labels: &str, count: usize) -> Result<()> {
     let waiting = || async {
         let phases = phases(&pods(client, labels).await?);
         Ok(Seen::when(phases.len() == 1 && phases.get("Pending, unbound") == Some(&count), || format!("{phases:?}")))

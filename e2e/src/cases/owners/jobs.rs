@@ -7,7 +7,11 @@ use serde_json::json;
 
 use crate::cases::ledger::stays_unbound;
 use crate::cases::lifecycle::wait_unschedulable;
+use crate::cases::operators::wait_whole;
+use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
+use crate::kit;
 use crate::objects::{field, make_node, make_queue};
+use crate::operator::path;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::kubelet;
 use crate::workloads::owner::{Kind, Owner, delete_as, group_name, patch, stays_without_group, wait_min_member, wait_no_group};
@@ -35,6 +39,29 @@ pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     wait_no_group(&client, &second, 10).await?;
     delete_as(&client, Kind::Job, "first", PropagationPolicy::Background).await?;
     wait_no_group(&client, &first, 10).await
+}
+
+/// The manifest of docs/training.md. Its four workers wait where there is room for three, and say why. With room for four they run together, and the Job completes.
+/// Nothing is left when it is deleted.
+pub(in crate::cases) async fn of_the_page(w: &mut World) -> Result<()> {
+    const FILE: &str = "docs/training/job.yaml";
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "3"), ("memory", "64Gi")]).await?;
+    let page = std::fs::read_to_string(kit::repository().join("docs/training.md"))?;
+    ensure!(page.contains(&format!("`{FILE}` is an Indexed Job with 4 workers")), "docs/training.md does not name {FILE}");
+    let file = kit::repository().join(FILE);
+    let file = path(&file)?;
+    w.cluster().run("kubectl", &["apply", "--filename", file]).await?;
+    let job = Kind::Job.api(&client).get("train").await?;
+    wait_min_member(&client, &job, 4, 10).await?;
+    wait_whole(&client, "job-name=train", 4).await?;
+    group_says(&client, &group_name(&job), "3 of 4 members find a place").await?;
+    make_node(&client, "n2", &[("cpu", "1"), ("memory", "64Gi")]).await?;
+    wait_condition(&client, "train", "Complete").await?;
+    wait_no_group(&client, &job, 10).await?;
+    w.cluster().run("kubectl", &["delete", "--filename", file]).await?;
+    queue_uses(&client, "default", "cpu", "0").await?;
+    accounting_matches_api(w).await
 }
 
 /// Also L11. A running Job is suspended: its pods and its PodGroup are deleted, and another Job that needs the whole queue runs. The Job is resumed:
