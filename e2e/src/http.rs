@@ -1,5 +1,6 @@
 //! A minimal HTTP client for the programs' own port: health, metrics and debug endpoints.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,10 +13,15 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns status and body of `GET path` at `127.0.0.1:port`. It uses HTTP/1.0, so the response ends with the connection and is never chunked.
 pub async fn get(port: u16, path: &str) -> Result<(u16, String)> {
-    timeout(TIMEOUT, async { exchange(TcpStream::connect(("127.0.0.1", port)).await?, path, &format!("Host: 127.0.0.1:{port}\r\n")).await })
+    get_at((Ipv4Addr::LOCALHOST, port).into(), path, "").await
+}
+
+/// Does the same at another address, with further headers. Each header ends with its line end.
+pub async fn get_at(address: SocketAddr, path: &str, headers: &str) -> Result<(u16, String)> {
+    timeout(TIMEOUT, async { exchange(TcpStream::connect(address).await?, path, &format!("Host: {address}\r\n{headers}")).await })
         .await
-        .with_context(|| format!("no response from port {port} to GET {path}"))?
-        .with_context(|| format!("GET {path} at port {port}"))
+        .with_context(|| format!("no response from {address} to GET {path}"))?
+        .with_context(|| format!("GET {path} at {address}"))
 }
 
 /// Returns the JSON at `path`. Any status but 200 is an error.

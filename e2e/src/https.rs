@@ -1,6 +1,6 @@
 //! An HTTPS client for the programs' own port, which trusts one certificate and may send a token. See also [`crate::http`].
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,15 +49,20 @@ impl Https {
 
     /// Returns status and body of `GET path` at `localhost:port`.
     pub async fn get(&self, port: u16, path: &str, token: Option<&str>) -> Result<(u16, String)> {
+        self.get_at((Ipv4Addr::LOCALHOST, port).into(), path, token).await
+    }
+
+    /// Does the same at another address. The name in the certificate is still `localhost`.
+    pub async fn get_at(&self, address: SocketAddr, path: &str, token: Option<&str>) -> Result<(u16, String)> {
         timeout(TIMEOUT, async {
-            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+            let stream = TcpStream::connect(address).await?;
             let stream = self.0.connect(ServerName::try_from("localhost")?, stream).await?;
             let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
             exchange(stream, path, &format!("Host: localhost\r\n{token}")).await
         })
         .await
-        .with_context(|| format!("no response from port {port} to GET {path} over TLS"))?
-        .with_context(|| format!("GET {path} at port {port} over TLS"))
+        .with_context(|| format!("no response from {address} to GET {path} over TLS"))?
+        .with_context(|| format!("GET {path} at {address} over TLS"))
     }
 }
 

@@ -23,7 +23,7 @@ const READER: &str = "podgroup-metrics-reader";
 /// server. While the API server is down, no new token is accepted.
 pub(super) async fn for_authorized_clients(w: &mut World) -> Result<()> {
     let client = w.client();
-    grant_secure_serving(w, chart::CONTROLLER).await?;
+    grant_secure_serving(w, &[chart::CONTROLLER]).await?;
     let (scraper, stranger) = (account(&client, "scraper").await?, account(&client, "stranger").await?);
     let late = account(&client, "late").await?;
     bind(&client, "scraper", READER).await?;
@@ -127,15 +127,17 @@ pub(super) async fn bind(client: &Client, account: &str, role: &str) -> Result<(
     Ok(())
 }
 
-/// Gives the programs the chart's rights for `--secure-serving`, and waits until the authorizer knows them for this account.
-pub(super) async fn grant_secure_serving(w: &World, account: &str) -> Result<()> {
+/// Gives the programs the chart's rights for `--secure-serving`, and waits until the authorizer knows them for these accounts.
+pub(super) async fn grant_secure_serving(w: &World, accounts: &[&str]) -> Result<()> {
     let folder = kit::repository().join("charts/podgroup");
     let folder = folder.to_str().context("the clone's path is no UTF-8")?;
     let upgrade =
         ["upgrade", "podgroup", folder, "--namespace", chart::NAMESPACE, "--reset-then-reuse-values", "--set", "http.secure.enabled=true"];
     w.cluster().run("helm", &upgrade).await?;
-    for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
-        wait_allowed(&w.client(), account, resource).await?;
+    for account in accounts {
+        for resource in ["tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io"] {
+            wait_allowed(&w.client(), account, resource).await?;
+        }
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::{chart, kubeconfig};
 /// The scheduler serves TLS from now on, requires a token and is the pod `scheduler-1`; the port-forward of U8 leads to it. The plugin sends
 /// nothing to a server without a trusted certificate, unless a flag permits it. The error names each missing flag.
 pub(super) async fn over_tls(w: &mut World) -> Result<()> {
-    grant_secure_serving(w, chart::SCHEDULER).await?;
+    grant_secure_serving(w, &[chart::SCHEDULER]).await?;
     let mount = Mount::new(w.cluster().scratch().path("certificate"))?;
     mount.swap("one")?;
     let authority = w.cluster().scratch().path("certificate").join("one/tls.crt");

@@ -4,6 +4,7 @@
 //! Deployment in another namespace and another queue. In the end it must be unchanged and still get its share.
 
 mod attempts;
+mod debug;
 mod indirect;
 mod request;
 #[cfg(test)]
@@ -70,6 +71,7 @@ pub(super) async fn takes_nothing(w: &mut World) -> Result<()> {
     wrong.extend(tried(&controller, by_controller).await?);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     indirect::no_pods_from_templates(&client).await?;
+    debug::tells_nothing(w).await?;
     holds_for(secs(4), "the objects of the other tenant are unchanged", || async {
         let now = state_of_victim(&client, &victim).await?;
         Ok(Seen::when(now == before, || format!("before: {before}\nnow: {now}")))
