@@ -8,8 +8,10 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# The folder into which cargo compiles.
+compiled = $(or $(CARGO_TARGET_DIR),target)
 # The folder of the two programs that cases and demo run.
-BIN ?= target/debug
+BIN ?= $(compiled)/debug
 CASE ?=
 WORLD ?=
 REPEAT ?= 1
@@ -43,7 +45,7 @@ rooms = $(sort $(foreach file,$(FILES),$(word 2,$(subst /, ,$(file)))))
 # Where cluster-up puts its cluster.
 PODGROUP_CLUSTER ?= $(CURDIR)/.cluster/up
 # The runner. Case D1 types the verbs of docs/getting-started.md from inside of it: with itself, with PODGROUP_BUILT=1 (nothing is compiled), and with a PODGROUP_CLUSTER of its own.
-PODGROUP_E2E ?= target/debug/e2e
+PODGROUP_E2E ?= $(compiled)/debug/e2e
 PODGROUP_BUILT ?=
 # 1: the programs that ship are brought up to date, and a part of the cases runs them. Without CASE that is the default; one case is to start in seconds.
 SHIPPED ?= $(if $(CASE),,1)
@@ -52,7 +54,7 @@ ifeq ($(shell uname -sm),Linux x86_64)
 shipped_folder = $(shell bash release/dist.sh folder)
 build_shipped = bash release/dist.sh programs
 else
-shipped_folder = target/release
+shipped_folder = $(compiled)/release
 build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
@@ -96,7 +98,7 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 		$(foreach file,$(FILES),--file '$(file)') $(if $(SHARD),--shard $(SHARD)) -- -- $(addsuffix ::,$(rooms)) $(foreach part,$(SKIP),--skip $(part))
 
 model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/design/model.md; WORLD=handover, small, large, or a part of a world's name)
-	target/debug/podgroup-model $(WORLD)
+	$(compiled)/debug/podgroup-model $(WORLD)
 
 e2e: tools $(if $(CASE),,provisioner jobset) debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
 	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
@@ -120,7 +122,7 @@ soak: tools $(if $(CASE),,provisioner) debug-build shipped ## the random tests w
 ifeq ($(CASE),)
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) PODGROUP_TEST_TIMES=$(MINUTES) \
 		cargo test --workspace $(OPTIMIZED) --lib -- --nocapture
-	target/debug/podgroup-model large
+	$(compiled)/debug/podgroup-model large
 	@$(MAKE) --no-print-directory versions
 endif
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
@@ -136,7 +138,7 @@ lints: prerequisites
 # The release binaries that ship, and a release runner: a flood by a slow client would flatter the controller.
 load: tools build ## measures the controller under load (DEPLOYMENTS=2000 ROUNDS=5 CROWD=10000 IDLE=60 ONLY=race|burst WORKERS='8 32'); about 10 minutes
 	cargo build --release -p e2e
-	@PODGROUP_BIN_DIR=target/release target/release/e2e load $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	@PODGROUP_BIN_DIR=$(compiled)/release $(compiled)/release/e2e load $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(CROWD),--crowd $(CROWD)) $(if $(IDLE),--idle $(IDLE)) $(if $(ONLY),--only $(ONLY)) $(foreach number,$(WORKERS),--workers $(number)) $(foreach flag,$(FLAGS),--controller-flag=$(flag))
 
 bench: prerequisites ## decisions per second, in process; about 10 minutes (ONLY=gangs)
@@ -148,13 +150,13 @@ bench-kube-scheduler: tools ## decisions per second of kube-scheduler's own plug
 # As for load: what ships, and a release client.
 bench-e2e: tools build ## how fast pods come to their nodes, beside kube-scheduler and a raw flood (NODES=1000 PODS=3000 RUNNING=20000 ROUNDS=2 SECONDS_EACH=60 DEPLOYMENTS=100 ONLY='rate constraints trickle writes claims full full-claims'); about 30 minutes
 	cargo build --release -p e2e
-	@PODGROUP_BIN_DIR=target/release target/release/e2e bench $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(RUNNING),--running $(RUNNING)) \
+	@PODGROUP_BIN_DIR=$(compiled)/release $(compiled)/release/e2e bench $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS)) $(if $(RUNNING),--running $(RUNNING)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(DEPLOYMENTS),--deployments $(DEPLOYMENTS)) $(foreach part,$(ONLY),--only $(part))
 
 generate: prerequisites ## writes crds/ and the chart's copies from the Rust types, the table of the chart's values, and the tables of flags and codes in docs/reference.md
 	cargo build --quiet --workspace --example generate-crds --example generate-chart-readme
-	target/debug/examples/generate-crds
-	target/debug/examples/generate-chart-readme
+	$(compiled)/debug/examples/generate-crds
+	$(compiled)/debug/examples/generate-chart-readme
 	PODGROUP_GENERATE=1 cargo test --quiet --workspace --lib documents_tests::every_
 
 cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)

@@ -74,7 +74,7 @@ lane_ended
 case $? in 0) ;; 1) failed=1 ;; *) exit 1 ;; esac
 # The cases run a copy: cargo may link the programs anew while they run.
 mkdir -p "$work/bin"
-cp target/debug/{e2e,podgroup-controller,podgroup-scheduler,kubectl-podgroup} "$work/bin/" || exit 1
+cp "${CARGO_TARGET_DIR:-target}"/debug/{e2e,podgroup-controller,podgroup-scheduler,kubectl-podgroup} "$work/bin/" || exit 1
 
 part unit verb unit || failed=1
 part observer verb observer || failed=1
