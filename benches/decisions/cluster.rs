@@ -55,7 +55,7 @@ pub(crate) struct Size {
     pub(crate) claims: Claims,
     /// Whether nodes have images, and pods need one.
     pub(crate) images: bool,
-    /// How many labels with the keys of [`Requires::ManyKeys`] each node has.
+    /// How many labels with the keys of [`Requires::ManyKeys`] and [`Requires::ManyTerms`] each node has.
     pub(crate) keys: u32,
 }
 
@@ -88,6 +88,8 @@ pub(crate) enum Requires {
     Images,
     /// 100 spread constraints. All pods together name [`KEYS`] topology keys, and no two of them name the same in the same order.
     ManyKeys,
+    /// 100 terms: a spread over each of [`NODE_KEYS`] topology keys, as one pod may have, and anti-affinity in the domains of these, with selectors of its own.
+    ManyTerms,
 }
 
 /// The claims of every third new pod, one each.
@@ -102,7 +104,10 @@ pub(crate) enum Claims {
 }
 
 /// The number of topology keys of [`Requires::ManyKeys`].
-pub(crate) const KEYS: u32 = 300;
+const KEYS: u32 = 300;
+
+/// The number of topology keys of [`Requires::ManyTerms`]: so many labels a node may have.
+pub(crate) const NODE_KEYS: u32 = 20;
 
 impl Size {
     /// Returns whether the new pod of this number has a claim.
@@ -302,12 +307,20 @@ fn required(requires: Requires, gang: u32, gangs: u32) -> Option<PodFacts> {
         [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}]});
     let images = json!({"containers": [{"name": "c", "image": TRAIN}]});
     let one_of_many = |number: u32| json!({"maxSkew": 1, "topologyKey": key((gang * 37 + number) % KEYS), "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
+    let of_node = |number: u32| key((gang * 7 + number) % NODE_KEYS);
+    let over_key = |number: u32| json!({"maxSkew": 1, "topologyKey": of_node(number), "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
+    let off_others =
+        |number: u32| json!({"topologyKey": of_node(number), "labelSelector": {"matchLabels": {"app": format!("other-{gang}-{number}")}}});
     let spec = match requires {
         Requires::PreferNodes => prefer_nodes,
         Requires::PreferApart => prefer_apart,
         Requires::Anyway => anyway,
         Requires::Images => images,
         Requires::ManyKeys => json!({"topologySpreadConstraints": (0..100).map(one_of_many).collect::<Vec<_>>()}),
+        Requires::ManyTerms => json!({
+            "topologySpreadConstraints": (0..NODE_KEYS).map(over_key).collect::<Vec<_>>(),
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": (NODE_KEYS..100).map(off_others).collect::<Vec<_>>()}},
+        }),
         Requires::Nodes | Requires::Usual if gang < gangs / 3 => nodes,
         Requires::Spread => spread,
         Requires::Apart => apart,

@@ -36,6 +36,8 @@ pub struct KeyDomains {
     of: Vec<Option<u32>>,
     /// The value of the label, by the number of the domain.
     values: Vec<Arc<str>>,
+    /// Whether there are nodes, and each has such a label.
+    is_everywhere: bool,
 }
 
 impl Domains {
@@ -78,8 +80,11 @@ fn keys_of_labels(nodes: &Nodes) -> BTreeSet<String> {
 impl KeyDomains {
     fn new(key: &str, nodes: &Nodes) -> Self {
         let (mut of, mut values, mut numbers) = (Vec::new(), Vec::new(), BTreeMap::<Arc<str>, u32>::new());
+        let mut is_everywhere = true;
         for id in nodes.ids() {
-            let label = nodes.get(id).and_then(|facts| facts.labels.get(key));
+            let node = nodes.get(id);
+            let label = node.and_then(|facts| facts.labels.get(key));
+            is_everywhere &= node.is_none() || label.is_some();
             of.push(label.map(|value| {
                 *numbers.entry(Arc::from(value.as_str())).or_insert_with(|| {
                     values.push(Arc::from(value.as_str()));
@@ -87,7 +92,20 @@ impl KeyDomains {
                 })
             }));
         }
-        Self { of, values }
+        is_everywhere &= !values.is_empty();
+        Self { of, values, is_everywhere }
+    }
+
+    /// Returns the number of the domain of each node, by the index of the node; none where the node has no such label. Empty where no node has one.
+    #[must_use]
+    pub fn by_node(&self) -> &[Option<u32>] {
+        &self.of
+    }
+
+    /// Returns whether there are nodes, and each has such a label.
+    #[must_use]
+    pub const fn is_everywhere(&self) -> bool {
+        self.is_everywhere
     }
 
     /// Returns the number of the node's domain; none where the node has no such label.

@@ -13,6 +13,14 @@ use super::class_terms::Spread;
 use super::domains::KeyDomains;
 use super::verdict::{Counting, Facts, Verdict};
 
+/// The nodes that count for a constraint.
+struct Counted {
+    /// By the index of the node.
+    nodes: Vec<bool>,
+    /// Whether all nodes do.
+    all: bool,
+}
+
 /// Adds the nodes that refuse for the spread constraints.
 pub(super) fn refuse(constraints: &[Spread], counting: &Counting, facts: &mut Facts<'_>, verdict: &mut Verdict) {
     if constraints.is_empty() {
@@ -21,11 +29,20 @@ pub(super) fn refuse(constraints: &[Spread], counting: &Counting, facts: &mut Fa
     let keys: Vec<Arc<KeyDomains>> =
         constraints.iter().map(|spread| facts.domains.of(&spread.constraint.topology_key, facts.nodes)).collect();
     let has_all_keys = has_all(&keys, facts.nodes);
+    // Constraints with the same policies share the nodes that count, and most have the same.
+    let mut by_policy: Vec<(Option<&Arc<[bool]>>, Counted)> = Vec::new();
     for (at, (spread, domains)) in constraints.iter().zip(&keys).enumerate() {
         let policy = counting.get(at).and_then(Option::as_ref);
-        let is_set = |of: &[bool], node: NodeId| of.get(node.index()).copied().unwrap_or(false);
-        let counts = |node: NodeId| is_set(&has_all_keys, node) && policy.is_none_or(|counting| is_set(counting, node));
-        let open = open_domains(spread, domains, counts, facts);
+        let is_of = |(of, _): &(Option<&Arc<[bool]>>, Counted)| of.map(Arc::as_ptr) == policy.map(Arc::as_ptr);
+        let known = by_policy.iter().position(is_of).unwrap_or_else(|| {
+            by_policy.push((policy, Counted::new(&has_all_keys, policy.map(|policy| &**policy))));
+            by_policy.len().saturating_sub(1)
+        });
+        let Some((_, counted)) = by_policy.get(known) else { return };
+        let open = open_domains(spread, domains, counted, facts);
+        if domains.is_everywhere() && open.iter().all(|open| *open) {
+            continue;
+        }
         let topology_key = spread.constraint.topology_key.to_string();
         let missing = verdict.reason(Reason::TopologySpreadLabel { topology_key: topology_key.clone() });
         let skewed = verdict.reason(Reason::TopologySpread { topology_key });
@@ -46,20 +63,42 @@ pub(super) fn refuse(constraints: &[Spread], counting: &Counting, facts: &mut Fa
 
 /// Returns for each node, by its index, whether it has all these topology keys.
 pub(in crate::cycle::placement) fn has_all(keys: &[Arc<KeyDomains>], nodes: &Nodes) -> Vec<bool> {
-    nodes.ids().map(|node| keys.iter().all(|domains| domains.get(node).is_some())).collect()
+    let mut has_all = vec![true; nodes.ids().count()];
+    for domains in keys.iter().filter(|domains| !domains.is_everywhere()) {
+        if domains.is_empty() {
+            return vec![false; has_all.len()];
+        }
+        has_all.iter_mut().zip(domains.by_node()).for_each(|(has, domain)| *has &= domain.is_some());
+    }
+    has_all
+}
+
+impl Counted {
+    fn new(has_all_keys: &[bool], policy: Option<&[bool]>) -> Self {
+        let mut nodes = has_all_keys.to_vec();
+        policy.into_iter().for_each(|policy| nodes.iter_mut().zip(policy).for_each(|(counts, allows)| *counts &= allows));
+        let all = nodes.iter().all(|counts| *counts);
+        Self { nodes, all }
+    }
+
+    fn has(&self, node: NodeId) -> bool {
+        self.nodes.get(node.index()).copied().unwrap_or(false)
+    }
 }
 
 /// Returns for each domain whether it may have one pod more, whichever of the nominated pods come.
-fn open_domains(spread: &Spread, domains: &KeyDomains, counts: impl Fn(NodeId) -> bool, facts: &Facts<'_>) -> Vec<bool> {
-    let mut exists = vec![false; domains.len()];
-    for domain in facts.nodes.ids().filter(|node| counts(*node)).filter_map(|node| domains.get(node)) {
-        if let Some(slot) = exists.get_mut(domain) {
-            *slot = true;
+fn open_domains(spread: &Spread, domains: &KeyDomains, counted: &Counted, facts: &Facts<'_>) -> Vec<bool> {
+    let mut exists = vec![counted.all; domains.len()];
+    if !counted.all {
+        for (domain, _) in domains.by_node().iter().zip(&counted.nodes).filter(|(_, counts)| **counts) {
+            if let Some(slot) = domain.and_then(|domain| exists.get_mut(domain as usize)) {
+                *slot = true;
+            }
         }
     }
     let (mut with, mut without) = (vec![0_u32; domains.len()], vec![0_u32; domains.len()]);
     if !spread.constraint.pods.labels.is_everything() {
-        for (node, count) in facts.placed.matched(spread.selector).filter(|(node, _)| counts(*node)) {
+        for (node, count) in facts.placed.matched(spread.selector).filter(|(node, _)| counted.has(*node)) {
             for (pods, number) in [(&mut with, count.staying()), (&mut without, count.without_nominated().staying())] {
                 if let Some(slot) = domains.get(node).and_then(|domain| pods.get_mut(domain)) {
                     *slot = slot.saturating_add(number);
