@@ -24,9 +24,11 @@ fn waits(state: &mut SchedulingState, name: &str, priority: i32, facts: PodFacts
 fn room_that_another_scheduler_nominates_is_left_to_pods_of_the_same_or_a_higher_priority() {
     let one = |name: &str| of(name, "x", 2, &none());
     type End = fn(&mut SchedulingState);
-    let ends: [End; 4] = [
+    let ends: [End; 6] = [
         |state| state.apply_pod(PodFacts { nominated_node: None, ..nominated("y", &none()) }),
+        |state| state.apply_pod(PodFacts { nominated_node: Some("n9".into()), ..nominated("y", &none()) }),
         |state| state.delete_pod(&"ns/theirs".into()),
+        |state| state.apply_pod(PodFacts { deleting: true, ..nominated("y", &none()) }),
         |state| state.apply_pod(running(nominated("y", &none()), "n9")),
         |state| state.apply_pod(PodFacts { phase: crate::api::pod_facts::PodPhase::Failed, ..nominated("y", &none()) }),
     ];

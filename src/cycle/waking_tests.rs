@@ -209,6 +209,25 @@ fn a_domain_that_goes_helps_a_pod_that_was_spread_over_it() {
 }
 
 #[test]
+fn a_node_that_comes_with_its_pods_helps_one_that_needs_a_second_domain() {
+    let mut state = empty_state();
+    state.apply_node(zoned("a1", "a", 4));
+    let mut terms = (*spread("web")).clone();
+    terms.spread[0].min_domains = 2;
+    let terms = Arc::new(terms);
+    for name in ["w-0", "w-1"] {
+        state.apply_group(group("ns", name, 1, "default"));
+        state.apply_pod(of(name, "web", 1, &terms));
+    }
+    assert_eq!(bound(&cycle(&mut state)), [("w-0", "a1")]);
+    state.apply_pod(running(of("w-2", "web", 1, &terms), "b1"));
+    assert!(bound(&cycle(&mut state)).is_empty());
+    // That pod fills the node, so no further one goes there. Now each of two zones has one pod.
+    state.apply_node(zoned("b1", "b", 1));
+    assert_eq!(bound(&cycle(&mut state)), [("w-1", "a1")], "{}", message(&state, "w-1"));
+}
+
+#[test]
 fn a_node_that_takes_no_pod_helps_one_that_was_spread_over_its_zone_when_it_leaves_the_zone() {
     type Event = fn(&mut SchedulingState);
     let events: [Event; 2] =
