@@ -229,9 +229,25 @@ impl Kind {
         }
     }
 
-    /// The kind with this name, plural or short name, as kubectl takes them.
+    /// The kind with this name, plural or short name, as kubectl takes them: alone, or with its API group as kubectl prints it (`deployment.apps`).
     fn of(text: &str) -> Option<Self> {
-        Some(match text.to_ascii_lowercase().as_str() {
+        let text = text.to_ascii_lowercase();
+        let Some((kind, group)) = text.split_once('.') else { return Self::named(&text) };
+        Self::named(kind).filter(|kind| kind.group() == Some(group))
+    }
+
+    /// Returns its API group; `None` for the core group, which kubectl does not print.
+    const fn group(self) -> Option<&'static str> {
+        match self {
+            Self::PodGroup => Some("scheduling.volcano.sh"),
+            Self::Deployment | Self::StatefulSet | Self::DaemonSet | Self::ReplicaSet => Some("apps"),
+            Self::Job | Self::CronJob => Some("batch"),
+            Self::Pod => None,
+        }
+    }
+
+    fn named(text: &str) -> Option<Self> {
+        Some(match text {
             "podgroup" | "podgroups" | "pg" => Self::PodGroup,
             "deployment" | "deployments" | "deploy" => Self::Deployment,
             "statefulset" | "statefulsets" | "sts" => Self::StatefulSet,
@@ -267,9 +283,18 @@ fn parse_name(text: &str) -> Result<String, String> {
 
 fn parse_target(text: &str) -> Result<Target, String> {
     let Some((kind, name)) = text.split_once('/') else { return parse_name(text).map(|name| Target { kind: None, name }) };
-    let kind = Kind::of(kind)
-        .ok_or_else(|| format!("{kind:?} is none of podgroup, deployment, statefulset, job, cronjob, daemonset, replicaset, pod"))?;
+    let kind = Kind::of(kind).ok_or_else(|| not_a_kind(kind, name))?;
     parse_name(name).map(|name| Target { kind: Some(kind), name })
+}
+
+/// Returns the error for a kind that `why` does not read. A JobSet has the PodGroups of its Jobs, or one PodGroup for each attempt.
+fn not_a_kind(kind: &str, name: &str) -> String {
+    if is_name(name) && ["jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"].contains(&&*kind.to_ascii_lowercase()) {
+        return format!(
+            "name a Job of JobSet {name} (job/NAME), or the PodGroup of the whole JobSet (podgroup/jobset-{name}-0 for its first attempt)"
+        );
+    }
+    format!("{kind:?} is none of podgroup, deployment, statefulset, job, cronjob, daemonset, replicaset, pod")
 }
 
 fn parse_url(text: &str) -> Result<Uri, String> {
@@ -309,7 +334,36 @@ mod tests {
         assert_eq!(parse_target("deploy/train"), target(Some(Kind::Deployment), "train"));
         assert_eq!(parse_target("STS/a.b"), target(Some(Kind::StatefulSet), "a.b"));
         assert_eq!(parse_target("cj/nightly"), target(Some(Kind::CronJob), "nightly"));
-        for wrong in ["", "a/b/c", "service/x", "pod/", "..", "pg/../x", "A", "a b", "a?b", "pod/a\u{1b}"] {
+        for (text, kind) in [
+            ("deployment.apps/x", Kind::Deployment),
+            ("statefulset.apps/x", Kind::StatefulSet),
+            ("job.batch/x", Kind::Job),
+            ("CronJob.batch/x", Kind::CronJob),
+            ("podgroup.scheduling.volcano.sh/x", Kind::PodGroup),
+        ] {
+            assert_eq!(parse_target(text), target(Some(kind), "x"), "as kubectl prints it");
+        }
+        for jobset in ["jobset/x", "jobset.jobset.x-k8s.io/x"] {
+            let error = parse_target(jobset).unwrap_err();
+            assert!(error.contains("podgroup/jobset-x-0") && error.contains("job/NAME"), "{error}");
+        }
+        for wrong in [
+            "deployment.batch/x",
+            "pod.apps/x",
+            "jobset/$(x)",
+            "deployment./x",
+            ".apps/x",
+            "",
+            "a/b/c",
+            "service/x",
+            "pod/",
+            "..",
+            "pg/../x",
+            "A",
+            "a b",
+            "a?b",
+            "pod/a\u{1b}",
+        ] {
             assert!(parse_target(wrong).is_err(), "{wrong:?}");
         }
     }
