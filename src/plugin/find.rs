@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api::jobset::jobset_of_group;
 use crate::api::membership::{GroupKey, controller_of, group_of};
+use crate::api::names::{DEFAULT_SCHEDULER, GROUP_NAME};
 use crate::api::{GroupFacts, PodGroup};
 use crate::runtime::call::CallError;
 
@@ -44,7 +44,10 @@ pub struct Found {
 pub struct Absent {
     what: String,
     uids: Vec<String>,
-    why: Vec<String>,
+    /// The scheduler of its pods.
+    scheduler: String,
+    /// Why it has none. Empty where an Event says it.
+    why: Option<String>,
     events: Vec<Event>,
     unknown: Vec<Gap>,
 }
@@ -65,21 +68,22 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
         return Ok(Ok(found(&group, uids, Vec::new())));
     }
     let keys = match kind {
-        Kind::Pod => vec![group_of(&meta)],
+        Kind::Pod => vec![(group_of(&meta), true)],
         Kind::Deployment => groups_below(fetch, Kind::ReplicaSet, namespace, &uid, gaps).await,
         Kind::CronJob => groups_below(fetch, Kind::Job, namespace, &uid, gaps).await,
-        Kind::PodGroup | Kind::StatefulSet | Kind::Job | Kind::DaemonSet | Kind::ReplicaSet => vec![group_of_owner(&object)],
+        Kind::PodGroup | Kind::StatefulSet | Kind::Job | Kind::DaemonSet | Kind::ReplicaSet => vec![(group_of_owner(&object), true)],
     };
     let path = Kind::PodGroup.path(Some(namespace));
     let listed = fetch.list(&path, "").await.map_err(|error| format!("PodGroups of namespace {namespace}: {}", told(&error)))?;
     let mut groups: Vec<PodGroup> = decoded("PodGroups", listed, gaps);
-    groups.retain(|group| keys.iter().any(|key| Some(&*key.name) == group.metadata.name.as_deref()));
+    groups.retain(|group| keys.iter().any(|(key, _)| Some(&*key.name) == group.metadata.name.as_deref()));
     // Waiting PodGroups come first; of several, the newest.
     groups.sort_by_key(|group| (has_places(group), std::cmp::Reverse(group.metadata.creation_timestamp.clone().map(|time| time.0))));
     let mut groups = groups.into_iter();
     let Some(group) = groups.next() else {
         let what = format!("{} {namespace}/{}", kind.as_str(), target.name);
-        return Ok(Err(Absent { what, uids, why: why_absent(kind, &object, &keys), events: Vec::new(), unknown: Vec::new() }));
+        let (scheduler, why) = (scheduler_of(kind, &object), cause(kind, &object, &keys));
+        return Ok(Err(Absent { what, uids, scheduler, why, events: Vec::new(), unknown: Vec::new() }));
     };
     let others = groups
         .map(|group| format!("{} ({})", group.metadata.name.as_deref().unwrap_or_default(), phase(&group).unwrap_or("no phase yet")))
@@ -111,10 +115,11 @@ async fn with_owners(fetch: &Fetch, namespace: &str, meta: &ObjectMeta, gaps: &m
     uids
 }
 
-/// Returns the PodGroups of the owners of this kind that are owned by this UID.
-async fn groups_below(fetch: &Fetch, kind: Kind, namespace: &str, uid: &str, gaps: &mut Vec<Gap>) -> Vec<GroupKey> {
+/// Returns the PodGroups of the owners of this kind that are owned by this UID, and whether each owner wants pods.
+async fn groups_below(fetch: &Fetch, kind: Kind, namespace: &str, uid: &str, gaps: &mut Vec<Gap>) -> Vec<(GroupKey, bool)> {
     let what = format!("{}s", kind.as_str());
-    let below = |owner: &Value| controller_of(&meta(owner)).is_some_and(|above| above.uid == uid).then(|| group_of_owner(owner));
+    let of_owner = |owner: &Value| (group_of_owner(owner), wants_none(kind, owner).is_none());
+    let below = |owner: &Value| controller_of(&meta(owner)).is_some_and(|above| above.uid == uid).then(|| of_owner(owner));
     fetch.all(&what, &kind.path(Some(namespace)), "", gaps, below).await.unwrap_or_default().into_iter().flatten().collect()
 }
 
@@ -204,40 +209,82 @@ fn group_of_owner(owner: &Value) -> GroupKey {
     group_of(&ObjectMeta { namespace, uid, owner_references: None, ..template })
 }
 
-fn why_absent(kind: Kind, object: &Value, keys: &[GroupKey]) -> Vec<String> {
-    let mut why = Vec::new();
-    let spec = match kind {
+/// Returns why the object wants no pods; `None` if it wants some. An object that wants none has no PodGroup.
+fn wants_none(kind: Kind, object: &Value) -> Option<&'static str> {
+    let text = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is_zero = |path: &str| object.pointer(path).and_then(Value::as_u64) == Some(0);
+    let ends = |condition: &Value| ["Complete", "Failed"].contains(&&*text(condition, "/type")) && text(condition, "/status") == "True";
+    let finished = || object.pointer("/status/conditions").and_then(Value::as_array).is_some_and(|all| all.iter().any(ends));
+    let found = match kind {
+        Kind::Job => [
+            (finished(), "it has finished: a finished Job has no PodGroup"),
+            (is_suspended(object), "it is suspended (spec.suspend)"),
+            (is_zero("/spec/parallelism"), "it wants no pods (parallelism: 0)"),
+        ]
+        .into_iter()
+        .find(|(holds, _)| *holds),
+        Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => Some((is_zero("/spec/replicas"), "it wants no pods (replicas: 0)")),
+        Kind::DaemonSet => {
+            Some((is_zero("/status/desiredNumberScheduled"), "it wants no pods: no node matches it (desiredNumberScheduled: 0)"))
+        }
+        Kind::Pod => Some((
+            ["Succeeded", "Failed"].contains(&&*text(object, "/status/phase")),
+            "it has ended: when an owner wants no more pods, its PodGroup is deleted",
+        )),
+        Kind::PodGroup | Kind::CronJob => None,
+    };
+    found.filter(|(holds, _)| *holds).map(|(_, why)| why)
+}
+
+fn is_suspended(object: &Value) -> bool {
+    object.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true)
+}
+
+/// Returns why the object has no PodGroup, if the objects show it. `below` are the PodGroups of its ReplicaSets or Jobs, and whether each wants pods.
+fn cause(kind: Kind, object: &Value, below: &[(GroupKey, bool)]) -> Option<String> {
+    let owners = if kind == Kind::CronJob { "Job" } else { "ReplicaSet" };
+    if let Some(why) = wants_none(kind, object) {
+        return Some(why.to_owned());
+    }
+    if below.is_empty() {
+        let suspended = if is_suspended(object) { ": it is suspended (spec.suspend)" } else { "" };
+        return Some(format!("it has no {owners} yet{suspended}"));
+    }
+    if !below.iter().any(|(_, wants)| *wants) {
+        return Some(format!("none of its {owners}s wants pods"));
+    }
+    let name = below.iter().map(|(key, _)| key).find(|key| !key.is_generated()).map(|key| &key.name)?;
+    Some(if is_name(name) {
+        format!("PodGroup {name} does not exist: its pods name it ({GROUP_NAME}), and the controller does not create such a PodGroup")
+    } else {
+        format!("{name:?} cannot be the name of a PodGroup: correct the annotation {GROUP_NAME} of its pods")
+    })
+}
+
+/// Returns the scheduler of the object's pods.
+fn scheduler_of(kind: Kind, object: &Value) -> String {
+    let path = match kind {
         Kind::Pod => "/spec/schedulerName",
         Kind::CronJob => "/spec/jobTemplate/spec/template/spec/schedulerName",
         Kind::PodGroup | Kind::Deployment | Kind::StatefulSet | Kind::Job | Kind::DaemonSet | Kind::ReplicaSet => {
             "/spec/template/spec/schedulerName"
         }
     };
-    let scheduler = object.pointer(spec).and_then(Value::as_str).filter(|name| !name.is_empty()).unwrap_or("default-scheduler");
-    for key in keys {
-        let odd = if is_name(&key.name) { "" } else { ", which can be no name" };
-        why.push(format!("it would be PodGroup {}{odd}", key.name));
-        if let Some((jobset, _)) = jobset_of_group(&key.name) {
-            why.push(format!(
-                "that is the PodGroup of the whole JobSet {jobset} (podgroup.dev/gang: jobset): the controller makes it when the pod template of a Job \
-                 of the JobSet has this annotation and names a scheduler that it serves"
-            ));
-        }
+    object.pointer(path).and_then(Value::as_str).filter(|name| !name.is_empty()).unwrap_or("default-scheduler").to_owned()
+}
+
+/// Returns the most likely cause where the objects show none: the scheduler's name, else why the controller does not work.
+fn likely(scheduler: &str, controller: Option<String>) -> String {
+    if scheduler != DEFAULT_SCHEDULER {
+        let meant = nearest(scheduler, [DEFAULT_SCHEDULER]).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+        return format!(
+            "its pods say schedulerName {scheduler}: the controller makes PodGroups only for the names in its flag --scheduler-name, by default \
+             {DEFAULT_SCHEDULER}{meant}"
+        );
     }
-    if keys.is_empty() {
-        why.push(format!("it has no {} yet", if kind == Kind::CronJob { "Job" } else { "ReplicaSet" }));
-    }
-    if object.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true) {
-        why.push("it is suspended (spec.suspend)".to_owned());
-    }
-    if object.pointer("/spec/replicas").and_then(Value::as_u64) == Some(0) {
-        why.push("it wants no pods (replicas: 0)".to_owned());
-    }
-    why.push(format!(
-        "its pods say schedulerName {scheduler}: the controller makes PodGroups only for the names that it serves (--scheduler-name)"
-    ));
-    why.push("what the controller cannot use it says in Events on the object; without any, see whether podgroup-controller runs and holds its Lease".to_owned());
-    why
+    controller.unwrap_or_else(|| {
+        "the objects show no cause: the controller makes the PodGroup within seconds, or writes a warning Event on the object".to_owned()
+    })
 }
 
 impl Absent {
@@ -247,9 +294,19 @@ impl Absent {
         &self.uids
     }
 
-    /// Returns the same with Events and gaps.
+    /// Returns whether the objects show the cause.
     #[must_use]
-    pub fn told(mut self, events: Vec<Event>, unknown: Vec<Gap>) -> Self {
+    pub const fn is_explained(&self) -> bool {
+        self.why.is_some()
+    }
+
+    /// Returns the same with Events and gaps. `controller` is why the controller does not work, if that is known.
+    #[must_use]
+    pub fn told(mut self, events: Vec<Event>, unknown: Vec<Gap>, controller: Option<String>) -> Self {
+        let is_refused = events.iter().any(|event| event.reason == "PodGroupRefused");
+        if !self.is_explained() && !is_refused {
+            self.why = Some(likely(&self.scheduler, controller));
+        }
         self.events = events;
         self.unknown = unknown;
         self
@@ -261,7 +318,7 @@ impl Absent {
         json!({
             "podGroup": null,
             "of": self.what,
-            "changes": self.why,
+            "changes": self.why.iter().collect::<Vec<_>>(),
             "events": self.events.iter().map(Event::json).collect::<Vec<_>>(),
             "unknown": gap::json(&self.unknown),
         })
@@ -272,10 +329,10 @@ impl Absent {
     pub fn page(&self) -> Page {
         let mut page = Page::default();
         page.line(Line::default().and(Tone::Strong, &self.what).and(Tone::Bad, " has no PodGroup"));
-        self.why.iter().for_each(|why| page.text(format!("  * {why}")));
         for event in &self.events {
             page.text(format!("  {} {} ({}): {}", event.kind, event.reason, event.from, event.message));
         }
+        self.why.iter().for_each(|why| page.text(format!("  * {why}")));
         gap::show(&mut page, &self.unknown);
         page
     }

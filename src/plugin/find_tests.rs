@@ -89,17 +89,49 @@ fn a_missing_name_is_searched_in_other_namespaces_and_among_similar_names() {
 }
 
 #[test]
-fn for_an_object_without_a_group_the_missing_parts_are_named() {
-    let object = json!({"spec": {"replicas": 0, "template": {"spec": {}}}});
-    let why = why_absent(Kind::Deployment, &object, &[GroupKey::new("ns", "../x")]).join(" | ");
-    for part in ["PodGroup ../x, which can be no name", "wants no pods", "schedulerName default-scheduler"] {
+fn for_an_object_without_a_group_the_cause_is_named() {
+    let of = |kind, object: Value, below: &[(&str, bool)]| {
+        let below: Vec<_> = below.iter().map(|(name, wants)| (GroupKey::new("ns", name), *wants)).collect();
+        cause(kind, &object, &below)
+    };
+    let made = "podgroup-0a1b2c3d-0000-1111-2222-333344445555";
+    let finished = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+    let suspended = json!({"spec": {"suspend": true}});
+    let table = [
+        (Kind::Deployment, json!({"spec": {"replicas": 0}}), vec![(made, true)], "it wants no pods (replicas: 0)"),
+        (Kind::Deployment, json!({}), vec![(made, false)], "none of its ReplicaSets wants pods"),
+        (Kind::DaemonSet, json!({"status": {"desiredNumberScheduled": 0}}), vec![(made, true)], "no node matches it"),
+        (Kind::Job, finished, vec![(made, true)], "it has finished: a finished Job has no PodGroup"),
+        (Kind::Job, suspended.clone(), vec![(made, true)], "it is suspended"),
+        (Kind::CronJob, suspended, vec![], "it has no Job yet: it is suspended (spec.suspend)"),
+        (Kind::CronJob, json!({}), vec![(made, false)], "none of its Jobs wants pods"),
+        (Kind::Pod, json!({"status": {"phase": "Succeeded"}}), vec![(made, true)], "it has ended"),
+        (Kind::Job, json!({}), vec![("mine", true)], "PodGroup mine does not exist: its pods name it (scheduling.k8s.io/group-name)"),
+        (Kind::Job, json!({}), vec![("../x", true)], "\"../x\" cannot be the name of a PodGroup"),
+    ];
+    for (kind, object, below, part) in table {
+        let why = of(kind, object, &below).unwrap();
         assert!(why.contains(part), "{why}");
     }
-    let why = why_absent(Kind::Job, &json!({}), &[GroupKey::new("ns", "jobset-train-1")]).join(" | ");
-    assert!(why.contains("the PodGroup of the whole JobSet train (podgroup.dev/gang: jobset)"), "{why}");
-    let template = json!({"spec": {"template": {"spec": {"schedulerName": "ours"}}}});
-    let why = why_absent(Kind::CronJob, &json!({"spec": {"suspend": true, "jobTemplate": template}}), &[]).join(" | ");
-    for part in ["it has no Job yet", "it is suspended", "schedulerName ours"] {
-        assert!(why.contains(part), "{why}");
-    }
+    let running = json!({"status": {"conditions": [{"type": "Complete", "status": "False"}]}, "spec": {"parallelism": 1}});
+    assert_eq!(of(Kind::Job, running, &[(made, true)]), None);
+    assert_eq!(of(Kind::Job, json!({}), &[("jobset-train-1", true)]), None, "the controller creates it");
+}
+
+#[test]
+fn without_a_visible_cause_one_likely_cause_is_named() {
+    let page = |scheduler: &str, reason: Option<&str>, controller: Option<&str>| {
+        let event = |reason: &str| Event::of(&json!({"type": "Warning", "reason": reason, "message": "why"}));
+        let scheduler = scheduler_of(Kind::Job, &json!({"spec": {"template": {"spec": {"schedulerName": scheduler}}}}));
+        let absent = Absent { what: "Job ns/x".into(), uids: vec![], scheduler, why: None, events: vec![], unknown: vec![] };
+        absent.told(reason.map(event).into_iter().collect(), vec![], controller.map(str::to_owned)).page().render(false)
+    };
+    let told = page("podgroup-schedular", None, Some("unused"));
+    assert!(told.ends_with("by default podgroup-scheduler; did you mean podgroup-scheduler?\n") && !told.contains("unused"), "{told}");
+    assert!(page("", None, None).contains("schedulerName default-scheduler: "));
+    assert_eq!(page(DEFAULT_SCHEDULER, None, Some("no process")), "Job ns/x has no PodGroup\n  * no process\n");
+    assert!(page(DEFAULT_SCHEDULER, None, None).contains("within seconds, or writes a warning Event"));
+    assert_eq!(page("ours", Some("PodGroupRefused"), None), "Job ns/x has no PodGroup\n  Warning PodGroupRefused (): why\n");
+    let told = page(DEFAULT_SCHEDULER, Some("Other"), Some("no process"));
+    assert_eq!(told, "Job ns/x has no PodGroup\n  Warning Other (): why\n  * no process\n");
 }

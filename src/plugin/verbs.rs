@@ -93,7 +93,8 @@ impl Shell {
             Err(absent) => {
                 let (events, more) = self.events(absent.uids()).await;
                 gaps.extend(more);
-                let absent = absent.told(events, gaps);
+                let controller = if absent.is_explained() { None } else { self.idle_controller(&mut gaps).await };
+                let absent = absent.told(events, gaps, controller);
                 return Ok(Answer { page: absent.page(), json: absent.json(), code: ExitCode::FAILURE });
             }
         };
@@ -122,6 +123,17 @@ impl Shell {
         };
         let report = why::Report::of(facts, clock::now());
         Ok(Answer { page: report.page(self.wide), json: report.json(), code: ExitCode::SUCCESS })
+    }
+
+    /// Returns why the controller does not work at this moment. A Lease that cannot be read is a gap.
+    async fn idle_controller(&self, gaps: &mut Vec<Gap>) -> Option<String> {
+        match scheduler::lease(&self.fetch, self.common.system_namespace.as_deref(), CONTROLLER).await {
+            Ok(lease) => version::not_working(CONTROLLER, lease, clock::now()),
+            Err(why) => {
+                gaps.push(Gap::new(format!("whether {CONTROLLER} works"), why));
+                None
+            }
+        }
     }
 
     async fn tree(&self, with_groups: bool) -> Result<Answer, String> {

@@ -104,6 +104,15 @@ impl Report {
     }
 }
 
+/// Returns why a program does not work at this moment, from its Lease; `None` if a process holds the Lease and renews it.
+#[must_use]
+pub fn not_working(name: &'static str, lease: Value, now: Timestamp) -> Option<String> {
+    let mut gaps = Vec::new();
+    let program = program(name, Ok(lease), now, &mut gaps);
+    let works = program.holder.is_some() && program.not_renewed_for.is_none();
+    gaps.pop().filter(|_| !works).map(|gap| format!("{name} does not work: {}", gap.why))
+}
+
 fn program(name: &'static str, lease: Result<Value, String>, now: Timestamp, gaps: &mut Vec<Gap>) -> Program {
     let mut unknown = |why: String| gaps.push(Gap::new(format!("the version of {name}"), why));
     let lease = match lease.and_then(|lease| Lease::deserialize(lease).map_err(|error| format!("its Lease cannot be read: {error}"))) {
@@ -177,6 +186,14 @@ mod tests {
         assert_eq!(gone.json()["scheduler"], json!({"version": null, "holder": "s_2", "notRenewedForSeconds": 120}));
         let [difference] = &gone.differences()[..] else { panic!("what is gone differs from nothing: {page}") };
         assert!(difference.contains("Install the plugin of the controller's version"), "{difference}");
+    }
+
+    #[test]
+    fn a_program_works_if_a_process_holds_and_renews_its_lease() {
+        let of = |lease: Result<Value, String>| not_working(CONTROLLER, lease.unwrap(), NOW.parse().unwrap());
+        assert_eq!(of(lease("0.0.1", "c_1")), None);
+        assert_eq!(of(lease("0.0.1", "")).unwrap(), "podgroup-controller does not work: no process holds its Lease");
+        assert!(of(renewed("2026-01-01T00:08:00.000000Z")).unwrap().contains("does not work: s_2 holds its Lease and has not renewed it"));
     }
 
     #[test]
