@@ -259,6 +259,10 @@ fn every_obstacle_has_advice() {
         (of(group("ns", "g", 1, "default"), vec![PodFacts { gated: true, ..member(1) }], vec![]), "members held by scheduling gates: 1"),
         (of(group("ns", "g", 1, "default"), vec![member(5)], vec![]), "no node offers more than 4"),
         (
+            of(group("ns", "g", 1, "default"), vec![pod("ns", "a", "g", &[("nvidia.com/gpus", 2)])], vec![]),
+            "no node offers nvidia.com/gpus: check the name of the resource and its device plugin",
+        ),
+        (
             changes(facts(group("ns", "g", 1, "default"), vec![member(1)], vec![], vec![])),
             "a scheduler that serves spec.schedulerName podgroup-scheduler must run",
         ),
