@@ -9,6 +9,7 @@ use crate::api::podgroup::PodGroupCondition;
 use crate::api::quantities::RawQuantity;
 use crate::api::volumes::PodClaim;
 use crate::api::{GroupKey, QueueFacts, node::Taint};
+use crate::cycle::explain::Cause;
 use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::plugin::page;
 use crate::resources::Amount;
@@ -294,6 +295,18 @@ fn the_advice_names_no_missing_owner_and_no_gang_without_members() {
     let alone = changes(None, Vec::new());
     assert!(alone.contains("queue gone must be made, or the group name another (its spec.queue)"), "{alone}");
     assert!(alone.contains("the gang lacks 2 of its 2 members:"), "{alone}");
+}
+
+#[test]
+fn a_podgroup_without_pods_is_not_tried_in_the_next_cycle() {
+    let changes = |pods| {
+        let answer = asks(Explanation::plain(&Cause::plain(Code::NotTried)), &[]);
+        let facts = facts(group("ns", "g", 1, "default"), pods, vec![node("n1", &[("cpu", 4)])], vec![]);
+        Report::of(Facts { answer: Some(answer), ..facts }, now()).changes.join("\n")
+    };
+    let none = changes(vec![]);
+    assert!(none.contains("the gang lacks 1 of its 1 members") && !none.contains("next cycle"), "{none}");
+    assert_eq!(changes(vec![pod("ns", "a", "g", &[("cpu", 1)])]), "nothing: the scheduler tries it in its next cycle");
 }
 
 #[test]

@@ -82,6 +82,8 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
     let blocked = known.members.is_some_and(|members| members.blocked > 0);
     match code {
         Code::NotEnoughPods => known.members.is_some(),
+        // The scheduler does not try a gang without all its members.
+        Code::NotTried => known.members.is_some_and(|members| missing(known.group, members) > 0),
         Code::SchedulingGated => {
             known.members.is_some_and(|members| members.gated > 0)
                 && known.refused.and_then(|refused| refused.explanation?.task.as_ref()).is_none()
@@ -123,7 +125,6 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
         | Code::GuaranteeReserved
         | Code::NonPreemptableOverEntitlement
         | Code::NotEnoughPodsOfTask
-        | Code::NotTried
         | Code::PodGroupNotFound
         | Code::PreemptionBackoff
         | Code::QueueQuotaExceeded
@@ -133,11 +134,19 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
     }
 }
 
+/// Returns the number of members that count towards minMember, wherever they are.
+fn there(members: &Members) -> u32 {
+    [members.placed, members.succeeded, members.waiting, members.gated, members.blocked].into_iter().fold(0, u32::saturating_add)
+}
+
+/// Returns the number of pods that must be made before the gang is complete.
+fn missing(group: &GroupFacts, members: &Members) -> u32 {
+    group.min_member.saturating_sub(there(members))
+}
+
 fn of_members(known: &Known<'_>, members: &Members) -> Vec<String> {
     let (group, mut changes) = (known.group, Vec::new());
-    let there =
-        [members.placed, members.succeeded, members.waiting, members.gated, members.blocked].into_iter().fold(0_u32, u32::saturating_add);
-    let missing = group.min_member.saturating_sub(there);
+    let (there, missing) = (there(members), missing(group, members));
     if missing > 0 {
         // A gang of no members is no advice.
         let fewer = if there > 0 { format!(" (or minMember must be {there})") } else { String::new() };
