@@ -310,6 +310,18 @@ fn a_podgroup_without_pods_is_not_tried_in_the_next_cycle() {
 }
 
 #[test]
+fn a_pod_beyond_the_minimum_waits_since_it_was_created() {
+    let mut group = group("ns", "g", 1, "default");
+    group.status.phase = Some("Running".into());
+    group.created = "2026-01-01T00:00:00Z".parse().unwrap();
+    let later = PodFacts { created: "2026-01-01T00:04:56Z".parse().unwrap(), ..pod("ns", "b", "g", &[("cpu", 1)]) };
+    let pods = vec![running(pod("ns", "a", "g", &[("cpu", 1)]), "n1"), later];
+    let report = Report::of(facts(group, pods, vec![node("n1", &[("cpu", 1)])], vec![]), now());
+    let page = report.page(false).render(false);
+    assert!(page.starts_with("PodGroup ns/g (ReplicaSet train-1) waits: Running, for 4s\n"), "{page}");
+}
+
+#[test]
 fn a_placed_podgroup_does_not_wait_whatever_its_condition_says() {
     let pods = vec![running(pod("ns", "a", "g", &[("cpu", 1)]), "n1")];
     let report =

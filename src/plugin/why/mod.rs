@@ -166,7 +166,10 @@ impl Report {
             message: condition.message.clone().unwrap_or_default(),
             code,
         });
-        let since = condition.and_then(|condition| condition.last_transition_time.as_ref()?.parse().ok()).unwrap_or(group.created);
+        let since = condition.and_then(|condition| condition.last_transition_time.as_ref()?.parse().ok());
+        // Pods beyond minMember wait without a condition on the PodGroup.
+        let oldest = without_node(of_group.iter().flatten().copied()).map(|pod| pod.created).min();
+        let since = since.or(oldest).unwrap_or(group.created);
         Self {
             namespace: group.key.namespace.to_string(),
             name: group.key.name.to_string(),
@@ -242,6 +245,11 @@ pub(super) fn unschedulable(group: &GroupFacts) -> Option<&PodGroupCondition> {
 /// Returns whether a scheduler has placed the PodGroup's minimum. It need not say anything about pods beyond that on the PodGroup.
 fn has_run(group: &GroupFacts) -> bool {
     group.status.phase.as_deref() == Some("Running")
+}
+
+/// Returns the members that wait for a node.
+fn without_node<'a>(members: impl Iterator<Item = &'a PodFacts>) -> impl Iterator<Item = &'a PodFacts> {
+    members.filter(|pod| pod.node.is_none() && !pod.phase.ended() && !pod.deleting)
 }
 
 /// Returns the code in the PodGroup's condition; `None` if there is none, or if another scheduler or version wrote it.
