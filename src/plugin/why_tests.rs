@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::accounting::{Bound, Ceiling};
+use crate::api::pod::PodCondition;
 use crate::api::pod_terms::PodTerms;
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::quantities::RawQuantity;
@@ -310,15 +311,28 @@ fn a_podgroup_without_pods_is_not_tried_in_the_next_cycle() {
 }
 
 #[test]
-fn a_pod_beyond_the_minimum_waits_since_it_was_created() {
+fn a_pod_beyond_the_minimum_waits_since_it_was_created_and_its_condition_is_shown() {
     let mut group = group("ns", "g", 1, "default");
     group.status.phase = Some("Running".into());
     group.created = "2026-01-01T00:00:00Z".parse().unwrap();
-    let later = PodFacts { created: "2026-01-01T00:04:56Z".parse().unwrap(), ..pod("ns", "b", "g", &[("cpu", 1)]) };
-    let pods = vec![running(pod("ns", "a", "g", &[("cpu", 1)]), "n1"), later];
+    let condition = |status: &str| PodCondition {
+        kind: "PodScheduled".into(),
+        status: status.into(),
+        reason: Some("Unschedulable".into()),
+        message: Some("no room".into()),
+    };
+    let later = PodFacts {
+        created: "2026-01-01T00:04:56Z".parse().unwrap(),
+        scheduled_condition: Some(condition("False")),
+        ..pod("ns", "b", "g", &[("cpu", 1)])
+    };
+    let first = PodFacts { scheduled_condition: Some(condition("True")), ..running(pod("ns", "a", "g", &[("cpu", 1)]), "n1") };
+    let pods = vec![first, later];
     let report = Report::of(facts(group, pods, vec![node("n1", &[("cpu", 1)])], vec![]), now());
     let page = report.page(false).render(false);
     assert!(page.starts_with("PodGroup ns/g (ReplicaSet train-1) waits: Running, for 4s\n"), "{page}");
+    assert!(page.contains("\n  the scheduler says of pod b (Unschedulable): no room\n"), "{page}");
+    assert_eq!(report.json()["pod"], serde_json::json!({ "name": "b", "reason": "Unschedulable", "message": "no room" }));
 }
 
 #[test]

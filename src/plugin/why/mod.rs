@@ -84,6 +84,8 @@ pub struct Report {
     since: Timestamp,
     /// The scheduler's condition, if the PodGroup waits.
     said: Option<ShownRefusal>,
+    /// The condition of a waiting member, if the PodGroup has none.
+    pod: Option<ShownPod>,
     /// The details from the scheduler, if it answered, and every amount for which the queues refuse the PodGroup.
     explanation: Option<Explanation>,
     shortages: Vec<Explanation>,
@@ -111,6 +113,14 @@ struct ShownRefusal {
     reason: String,
     message: String,
     code: Option<Code>,
+}
+
+/// What the scheduler wrote onto a pod.
+#[derive(Clone, Debug, PartialEq)]
+struct ShownPod {
+    name: String,
+    reason: String,
+    message: String,
 }
 
 impl Report {
@@ -167,6 +177,7 @@ impl Report {
             code,
         });
         let since = condition.and_then(|condition| condition.last_transition_time.as_ref()?.parse().ok());
+        let pod = of_group.iter().flatten().find_map(|pod| ShownPod::of(pod)).filter(|_| waits && said.is_none());
         // Pods beyond minMember wait without a condition on the PodGroup.
         let oldest = without_node(of_group.iter().flatten().copied()).map(|pod| pod.created).min();
         let since = since.or(oldest).unwrap_or(group.created);
@@ -182,6 +193,7 @@ impl Report {
             since,
             events: without_shown(events, said.is_some()),
             said,
+            pod,
             explanation,
             shortages,
             members,
@@ -221,6 +233,7 @@ impl Report {
             "waits": self.waits,
             "since": self.since.to_string(),
             "said": self.said.as_ref().map(|said| json!({ "reason": said.reason, "code": said.code, "message": said.message })),
+            "pod": self.pod.as_ref().map(|pod| json!({ "name": pod.name, "reason": pod.reason, "message": pod.message })),
             "explanation": self.explanation,
             "shortages": self.shortages,
             "members": self.members.as_ref().map(Members::json),
@@ -233,6 +246,16 @@ impl Report {
             "changes": self.changes,
             "unknown": gap::json(&self.unknown),
         })
+    }
+}
+
+impl ShownPod {
+    /// Reads the condition PodScheduled of a pod that waits for a node. The API server writes the condition of a pod with scheduling gates.
+    fn of(pod: &PodFacts) -> Option<Self> {
+        let pod = without_node(std::iter::once(pod)).find(|pod| !pod.gated)?;
+        let condition = pod.scheduled_condition.as_ref().filter(|condition| condition.status == "False")?;
+        let message = condition.message.clone().filter(|message| !message.is_empty())?;
+        Some(Self { name: pod.name.to_string(), reason: condition.reason.clone().unwrap_or_default(), message })
     }
 }
 

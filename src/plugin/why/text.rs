@@ -55,6 +55,9 @@ impl Report {
         if let Some(said) = &self.said {
             page.line(Line::new(format!("  the scheduler says ({}): ", said.reason)).and(Tone::Strong, &said.message));
         }
+        if let Some(pod) = &self.pod {
+            page.line(Line::new(format!("  the scheduler says of pod {} ({}): ", pod.name, pod.reason)).and(Tone::Strong, &pod.message));
+        }
         if !self.others.is_empty() {
             page.text(format!("  there are also: {}", self.others.join(", ")));
         }
