@@ -181,6 +181,14 @@ impl Queues {
         listed
     }
 
+    /// Returns the deleted queues that the scheduler still charges, by name.
+    pub fn deleted(&self) -> impl Iterator<Item = &str> {
+        let is_some = |raw: &Option<quantities::RawResources>| answers::amounts(raw.as_ref()).is_some_and(|amounts| !amounts.is_zero());
+        let is_charged = move |answer: &QueueAnswer| is_some(&answer.used) || is_some(&answer.reserved);
+        let deleted = self.answers.iter().filter(move |(name, answer)| !self.tree.contains(name) && is_charged(answer));
+        deleted.map(|(name, _)| name.as_str())
+    }
+
     /// Returns one queue, with an additional request.
     #[must_use]
     pub fn level(&self, queue: &str, asked: &Resources) -> Level {

@@ -119,7 +119,8 @@ impl Report {
             by_queue.entry(group.queue.clone()).or_default().push(Group::of(group, pods.map(|_| &placed)));
         }
         let mut rows = Vec::new();
-        for (depth, name) in queues.in_order() {
+        let deleted = queues.deleted().map(|name| (0, name.to_owned()));
+        for (depth, name) in queues.in_order().into_iter().chain(deleted) {
             let level = queues.level(&name, &Resources::new());
             let way = queues.way(&name);
             let most = level.dimensions.iter().filter_map(|dimension| {
@@ -128,7 +129,7 @@ impl Report {
                 Some((dimension.name.clone(), stated.or(offered)?))
             });
             let most = most.collect();
-            let of_queue = by_queue.remove(&name).unwrap_or_default();
+            let of_queue = if level.exists { by_queue.remove(&name).unwrap_or_default() } else { Vec::new() };
             rows.push(Row { depth, level, parent: way.get(1).cloned(), most, groups: groups.map(|_| of_queue) });
         }
         Self { rows, homeless: by_queue, unknown, now }

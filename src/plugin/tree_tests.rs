@@ -5,6 +5,7 @@ use crate::api::QueueFacts;
 use crate::api::podgroup::PodGroupCondition;
 use crate::api::quantities::RawQuantity;
 use crate::cycle::testing::{amounts, group, limits, pod, queue, running};
+use crate::plugin::answers::QueueAnswer;
 
 fn used(mut queue: QueueFacts, cpu: &str, state: &str) -> QueueFacts {
     queue.status.allocated = Some([("cpu".to_owned(), RawQuantity::Text(cpu.to_owned()))].into());
@@ -64,4 +65,21 @@ fn who_is_closed_from_above_says_by_whom() {
     let queues = Queues::new(vec![up, queue("below", Some("up"), &[])], None);
     let text = Report::new(&queues, &Resources::new(), None, None, Vec::new(), Timestamp::UNIX_EPOCH).page(false).render(false);
     assert_eq!(text.matches("closed by queue up").count(), 1, "{text}");
+}
+
+#[test]
+fn a_deleted_queue_that_is_still_charged_is_shown() {
+    let answer = |name: &str, cpu: i64| {
+        let used = Some([("cpu".to_owned(), RawQuantity::Int(cpu))].into());
+        (name.to_owned(), QueueAnswer { name: name.to_owned(), used, ..QueueAnswer::default() })
+    };
+    let queues = Queues::new(Vec::new(), Some([answer("default", 12), answer("gone", 0), answer("research", 3)].into()));
+    let groups = [group("ns", "runs", 1, "research")];
+    let report = Report::new(&queues, &Resources::new(), Some(&groups), None, Vec::new(), Timestamp::UNIX_EPOCH);
+    let text = report.page(false).render(false);
+    let row = text.lines().find(|line| line.starts_with("research")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["research", "missing", "cpu", "3", "?", "-", "-"]);
+    assert!(text.contains("\n  queue \"research\" does not exist\n") && !text.contains("gone"), "{text}");
+    assert!(text.contains("Groups of queue research, which does not exist\n  ns/runs"), "{text}");
+    assert_eq!(report.json()["queues"][2]["exists"], false);
 }

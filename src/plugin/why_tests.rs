@@ -347,6 +347,20 @@ fn a_placed_podgroup_does_not_wait_whatever_its_condition_says() {
 }
 
 #[test]
+fn a_running_podgroup_of_a_deleted_queue_has_a_warning() {
+    let page = |phase: &str| {
+        let pods = vec![running(pod("ns", "a", "g", &[("cpu", 1)]), "n1")];
+        let group = says(group("ns", "g", 1, "research"), phase, "old");
+        Report::of(facts(group, pods, vec![node("n1", &[("cpu", 4)])], vec![]), now()).page(false).render(false)
+    };
+    assert_eq!(
+        page("Running"),
+        "PodGroup ns/g (ReplicaSet train-1) does not wait: Running\n  minMember 1; 1 pod, 1 on nodes\n  warning: queue \"research\" does not exist: new pods of this PodGroup will wait\n"
+    );
+    assert!(!page("Completed").contains("warning"));
+}
+
+#[test]
 fn unknown_facts_are_not_guessed() {
     let mut facts = parent_full();
     facts.all_pods = false;

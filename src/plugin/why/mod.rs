@@ -81,6 +81,8 @@ pub struct Report {
     phase: Option<String>,
     minimum: u32,
     waits: bool,
+    /// Whether it is completed, so that it needs no queue.
+    over: bool,
     since: Timestamp,
     /// The scheduler's condition, if the PodGroup waits.
     said: Option<ShownRefusal>,
@@ -190,6 +192,7 @@ impl Report {
             phase: group.status.phase.clone(),
             minimum: group.min_member,
             waits,
+            over: group.is_over(),
             since,
             events: without_shown(events, said.is_some()),
             said,

@@ -52,6 +52,10 @@ impl Report {
         });
         let members = self.members.as_ref().map_or_else(|| "its pods are not known".to_owned(), counted);
         page.text(format!("  minMember {}; {members}", self.minimum));
+        // A Running PodGroup can outlive its queue.
+        if let Some(refusal) = self.refusal.as_ref().filter(|_| !self.waits && !self.over) {
+            page.line(Line::new("  ").and(Tone::Warn, format!("warning: {refusal}: new pods of this PodGroup will wait")));
+        }
         if let Some(said) = &self.said {
             page.line(Line::new(format!("  the scheduler says ({}): ", said.reason)).and(Tone::Strong, &said.message));
         }
