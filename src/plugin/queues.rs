@@ -1,6 +1,6 @@
 //! The queues of a cluster and their tree, from the queue objects and from the scheduler if it was asked.
 //!
-//! The tree is the accounting's own [`QueueTree`], so it has the same faults. Amounts come from the scheduler's debug endpoint, or else from the
+//! The tree is that of the accounting's own [`Quota`], so it has the same faults. Amounts come from the scheduler's debug endpoint, or else from the
 //! status of the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::accounting::{QueueFault, QueueShape, QueueTree, ROOT_QUEUE};
+use crate::accounting::{QueueFault, QueueLimits, QueueShape, QueueTree, Quota, ROOT_QUEUE};
 use crate::api::QueueFacts;
 use crate::api::quantities;
 use crate::api::queue::NodeGroupAffinity;
@@ -20,7 +20,8 @@ use super::answers::{self, QueueAnswer};
 /// The queues of a cluster.
 #[derive(Debug, Default)]
 pub struct Queues {
-    tree: QueueTree,
+    /// The tree with the guarantees. Nothing is charged in it.
+    quota: Quota,
     facts: BTreeMap<String, QueueFacts>,
     answers: BTreeMap<String, QueueAnswer>,
 }
@@ -119,7 +120,7 @@ impl Queues {
     pub(super) fn barred_groups(&self, queue: &str) -> BTreeSet<String> {
         let affinity = |facts: &QueueFacts| facts.node_group_affinity.clone();
         let named = self.facts.values().filter_map(affinity).flat_map(|affinity| affinity.own).collect();
-        let own = self.tree.way(queue).into_iter().find_map(|queue| self.facts.get(&*queue).and_then(affinity));
+        let own = self.tree().way(queue).into_iter().find_map(|queue| self.facts.get(&*queue).and_then(affinity));
         NodeGroupAffinity::barred(own.as_ref(), &named)
     }
 
@@ -128,10 +129,16 @@ impl Queues {
     pub fn new(facts: Vec<QueueFacts>, answers: Option<BTreeMap<String, QueueAnswer>>) -> Self {
         let mut queues = Self { answers: answers.unwrap_or_default(), ..Self::default() };
         for queue in facts {
-            queues.tree.upsert(&QueueShape { name: Arc::from(queue.name.as_str()), parent: queue.parent.as_deref().map(Arc::from) });
+            let shape = QueueShape { name: Arc::from(queue.name.as_str()), parent: queue.parent.as_deref().map(Arc::from) };
+            let limits = QueueLimits { guarantee: queue.guarantee.clone(), priority: queue.priority, ..QueueLimits::default() };
+            queues.quota.queue_upsert(&shape, limits);
             queues.facts.insert(queue.name.clone(), queue);
         }
         queues
+    }
+
+    fn tree(&self) -> &QueueTree {
+        self.quota.tree()
     }
 
     /// Returns the facts of the queue object, if it exists.
@@ -148,18 +155,18 @@ impl Queues {
     /// Returns the queue and its ancestors, as far as the parents can be followed, also in an invalid tree.
     #[must_use]
     pub fn way(&self, queue: &str) -> Vec<String> {
-        self.tree.way(queue).iter().map(ToString::to_string).collect()
+        self.tree().way(queue).iter().map(ToString::to_string).collect()
     }
 
     /// Returns the children of the queue, by name.
     pub fn children(&self, queue: &str) -> impl Iterator<Item = &str> {
-        self.tree.children(queue).map(|name| &**name)
+        self.tree().children(queue).map(|name| &**name)
     }
 
     /// Returns the descendants of the queue, by name.
     #[must_use]
     pub fn below(&self, queue: &str) -> Vec<String> {
-        self.tree.subtree(queue).iter().filter(|name| ***name != *queue).map(ToString::to_string).collect()
+        self.tree().subtree(queue).iter().filter(|name| ***name != *queue).map(ToString::to_string).collect()
     }
 
     /// Returns every queue with its depth below `root`: parents first, siblings by name. Queues that are not below `root` are last, with depth 0.
@@ -177,7 +184,7 @@ impl Queues {
             }
         }
         let stray = |name: &&Arc<str>| !seen.contains(&***name);
-        listed.extend(self.tree.names().filter(stray).map(|name| (0, name.to_string())));
+        listed.extend(self.tree().names().filter(stray).map(|name| (0, name.to_string())));
         listed
     }
 
@@ -185,7 +192,7 @@ impl Queues {
     pub fn deleted(&self) -> impl Iterator<Item = &str> {
         let is_some = |raw: &Option<quantities::RawResources>| answers::amounts(raw.as_ref()).is_some_and(|amounts| !amounts.is_zero());
         let is_charged = move |answer: &QueueAnswer| is_some(&answer.used) || is_some(&answer.reserved);
-        let deleted = self.answers.iter().filter(move |(name, answer)| !self.tree.contains(name) && is_charged(answer));
+        let deleted = self.answers.iter().filter(move |(name, answer)| !self.tree().contains(name) && is_charged(answer));
         deleted.map(|(name, _)| name.as_str())
     }
 
@@ -196,10 +203,10 @@ impl Queues {
         let closed_by = self.way(queue).into_iter().find(|name| self.facts.get(name).is_some_and(|facts| facts.closed_by_hand));
         Level {
             name: queue.to_owned(),
-            exists: self.tree.contains(queue),
+            exists: self.tree().contains(queue),
             state: facts.and_then(|facts| facts.status.state.clone()),
             closed_by,
-            fault: self.tree.fault(queue).filter(|fault| *fault.queue == *queue).map(|fault| Refusal::Queue(fault).to_string()),
+            fault: self.quota.fault(queue).filter(|fault| *fault.queue == *queue).map(|fault| Refusal::Queue(fault).to_string()),
             faults: facts.map(|facts| facts.faults.iter().map(ToString::to_string).collect()).unwrap_or_default(),
             dimensions: self.dimensions(queue, asked),
         }
@@ -214,7 +221,7 @@ impl Queues {
     /// Returns the fault because of which the queue accepts no pods.
     #[must_use]
     pub fn refusal(&self, queue: &str) -> Option<QueueFault> {
-        self.tree.path(queue).err()
+        self.quota.path(queue).err()
     }
 
     fn dimensions(&self, queue: &str, asked: &Resources) -> Vec<Dimension> {
@@ -254,7 +261,7 @@ impl Queues {
 mod tests {
     use super::*;
     use crate::api::quantities::RawQuantity;
-    use crate::cycle::testing::{amounts, queue};
+    use crate::cycle::testing::{amounts, limits, queue};
 
     fn used(mut queue: QueueFacts, cpu: &str) -> QueueFacts {
         queue.status.allocated = Some([("cpu".to_owned(), RawQuantity::Text(cpu.to_owned()))].into());
@@ -284,6 +291,19 @@ mod tests {
         assert_eq!(refusal("x"), "queue \"x\" is below itself");
         assert_eq!(refusal("a"), "queue \"a\" has queues below it, and pods go to queues that have none");
         assert_eq!(queues.level("a", &Resources::new()).fault, None, "a parent queue has no fault of its own");
+    }
+
+    #[test]
+    fn a_queue_that_guarantees_less_than_those_below_it_has_a_fault() {
+        let guarantees = |mut queue: QueueFacts, cpu| {
+            queue.guarantee = limits(&[("cpu", cpu)]);
+            queue
+        };
+        let queues = Queues::new(vec![guarantees(queue("par", None, &[]), 1), guarantees(queue("kid", Some("par"), &[]), 3)], None);
+        let fault = "queue \"par\" is guaranteed cpu 1, and the queues below it 3 together".to_owned();
+        assert_eq!(queues.level("par", &Resources::new()).fault, Some(fault.clone()));
+        assert_eq!(queues.level("kid", &Resources::new()).fault, None, "it is that of par");
+        assert_eq!(queues.refusal("kid").map(|fault| Refusal::Queue(fault).to_string()), Some(fault));
     }
 
     #[test]

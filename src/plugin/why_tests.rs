@@ -11,7 +11,7 @@ use crate::api::quantities::RawQuantity;
 use crate::api::volumes::PodClaim;
 use crate::api::{GroupKey, QueueFacts, node::Taint};
 use crate::cycle::explain::Cause;
-use crate::cycle::testing::{group, node, pod, queue, running};
+use crate::cycle::testing::{group, limits, node, pod, queue, running};
 use crate::plugin::page;
 use crate::resources::Amount;
 use proptest::prelude::*;
@@ -235,9 +235,18 @@ fn every_obstacle_has_advice() {
     };
     let member = |cpu| pod("ns", "a", "g", &[("cpu", cpu)]);
     let closed = QueueFacts { closed_by_hand: true, ..queue("up", None, &[]) };
+    let guarantees = |queue: QueueFacts, cpu| QueueFacts { guarantee: limits(&[("cpu", cpu)]), ..queue };
     let table = [
         (of(group("ns", "g", 1, "gone"), vec![member(1)], vec![]), "queue gone must be made"),
         (of(group("ns", "g", 1, "a"), vec![member(1)], vec![queue("a", Some("b"), &[])]), "queue b must be made"),
+        (
+            of(
+                group("ns", "g", 1, "kid"),
+                vec![member(1)],
+                vec![guarantees(queue("par", None, &[]), 1), guarantees(queue("kid", Some("par"), &[]), 3)],
+            ),
+            "the guarantee of queue par must be at least cpu 3, or the guarantees of the queues below it be lower",
+        ),
         (
             of(group("ns", "g", 1, "up"), vec![member(1)], vec![queue("up", None, &[]), queue("leaf", Some("up"), &[])]),
             "name a queue that has none below it: leaf",

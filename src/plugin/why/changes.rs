@@ -195,7 +195,11 @@ fn of_fault(fault: &QueueFault, known: &Known<'_>) -> String {
         Why::MissingParent { parent } => format!("queue {parent} must be made, or queue {queue} name another parent"),
         Why::Cycle => format!("one of the queues above {queue} must name a parent that is not below it"),
         Why::TooDeep => format!("queue {queue} must stand nearer to root"),
-        Why::Guarantees(_) => format!("the guarantees of the queues below {queue} must come to no more than its own"),
+        Why::Guarantees(excess) => {
+            let name = &excess.dimension;
+            let children = quantity::format(excess.children, name.style());
+            format!("the guarantee of queue {queue} must be at least {name} {children}, or the guarantees of the queues below it be lower")
+        }
         Why::NotLeaf => {
             let below = queues.map(|queues| queues.below(queue)).unwrap_or_default();
             let leaf = |name: &&String| queues.is_some_and(|queues| queues.children(name).next().is_none());
