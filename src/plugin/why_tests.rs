@@ -345,6 +345,19 @@ fn a_pod_beyond_the_minimum_waits_since_it_was_created_and_its_condition_is_show
 }
 
 #[test]
+fn a_gang_that_requests_more_than_all_nodes_offer_needs_more_nodes() {
+    let changes = |minimum, members: usize| {
+        let pods = (0..members).map(|at| pod("ns", &format!("p{at}"), "g", &[("cpu", 1)])).collect();
+        let nodes = vec![node("n1", &[("cpu", 2)]), node("n2", &[("cpu", 1)])];
+        Report::of(facts(says(group("ns", "g", minimum, "default"), "Inqueue", "…"), pods, nodes, vec![]), now()).changes.join("\n")
+    };
+    let few = "a node must have cpu 1 free for the next member, and the most that any has is 0";
+    let never = "the gang requests cpu 5 together, and all nodes offer 3: add nodes, or request less";
+    assert_eq!(changes(5, 5), format!("{few}\n{never}"));
+    assert!(!changes(3, 5).contains("the gang requests"), "two members are not needed");
+}
+
+#[test]
 fn a_placed_podgroup_does_not_wait_whatever_its_condition_says() {
     let pods = vec![running(pod("ns", "a", "g", &[("cpu", 1)]), "n1")];
     let report =

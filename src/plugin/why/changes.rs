@@ -7,7 +7,7 @@ use crate::api::jobset::jobset_of_group;
 use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::cache::Phase;
-use crate::cycle::explain::{Code, Count, Explanation, Reason, Tally};
+use crate::cycle::explain::{Code, Count, Exceeds, Explanation, Reason, Tally};
 use crate::plugin::nearest::nearest;
 use crate::plugin::page::first_of;
 use crate::plugin::queues::{Level, Queues};
@@ -65,7 +65,10 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     // The victims are still on the nodes.
     let preempting = known.refused.is_some_and(|refused| refused.code == Code::WaitingForPreemption);
     match known.places.filter(|_| !preempting) {
-        Some(Places::TooFew { tally, .. }) => changes.push(of_nodes(tally, known)),
+        Some(Places::TooFew { tally, exceeds, .. }) => {
+            changes.push(of_nodes(tally, known));
+            changes.extend(exceeds.as_ref().map(of_gang));
+        }
         Some(Places::Other(_) | Places::Enough { .. }) | None => {}
     }
     if !known.said {
@@ -221,6 +224,13 @@ fn of_nodes(tally: &Tally, known: &Known<'_>) -> String {
     }
     let ways: Vec<_> = most_frequent_first(tally).into_iter().map(|(reason, count)| of_reason(reason, *count, known)).collect();
     ways.join("; or ")
+}
+
+/// Returns the advice for a gang that requests more than all nodes offer together, whatever else runs there.
+fn of_gang(exceeds: &Exceeds) -> String {
+    let name = &exceeds.dimension;
+    let [asked, offered] = [exceeds.asked, exceeds.offered].map(|amount| quantity::format(amount, name.style()));
+    format!("the gang requests {name} {asked} together, and all nodes offer {offered}: add nodes, or request less")
 }
 
 fn of_reason(reason: &Reason, count: Count, known: &Known<'_>) -> String {

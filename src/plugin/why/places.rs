@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::accounting::DEFAULT_QUEUE;
 use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts, Uid};
-use crate::cycle::explain::{Count, Reason, Refusal, Tally};
+use crate::cycle::explain::{Count, Exceeds, Reason, Refusal, Tally};
 use crate::cycle::next_member::next_member;
 use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
@@ -51,6 +51,8 @@ pub enum Places {
         tally: Arc<Tally>,
         /// The next member, if it is known.
         next: Option<Box<Next>>,
+        /// Of what the gang requests more than all nodes offer together.
+        exceeds: Option<Exceeds>,
     },
     /// The obstacle is not the nodes.
     Other(String),
@@ -96,9 +98,10 @@ pub(super) fn places(
     let refusal = scheduling.cache().groups().get(&group.key).and_then(|group| group.refusal.clone());
     Some(match refusal.as_deref() {
         None => Places::Enough { members },
-        Some(Refusal::Nodes { needed, placed, tally, .. }) => {
+        Some(Refusal::Nodes { needed, placed, tally, exceeds, .. }) => {
             let next = next(&mut scheduling, group, pods, nodes).map(Box::new);
-            Places::TooFew { needed: *needed, placed: *placed, tally: Arc::clone(tally), next }
+            let exceeds = exceeds.clone().filter(|exceeds| *needed > 1 && exceeds.offered.is_positive());
+            Places::TooFew { needed: *needed, placed: *placed, tally: Arc::clone(tally), next, exceeds }
         }
         Some(other) => Places::Other(other.to_string()),
     })
@@ -155,7 +158,7 @@ impl Places {
         match self {
             Self::Enough { members } => json!({ "verdict": "enough", "members": members }),
             Self::Other(text) => json!({ "verdict": "other", "message": text }),
-            Self::TooFew { needed, placed, tally, next } => {
+            Self::TooFew { needed, placed, tally, next, exceeds: _ } => {
                 let reason = |(reason, count): (&Reason, &Count)| {
                     let shown = |amount| lacking(reason).map(|name| quantity::format(amount, name.style()));
                     json!({

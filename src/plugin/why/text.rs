@@ -111,7 +111,7 @@ impl Report {
                 page.heading(format!("Nodes: {members} of its members would find places now, were it for the nodes alone"))
             }
             Places::Other(text) => page.heading(format!("Nodes: {text}")),
-            Places::TooFew { needed, placed, tally, next } => {
+            Places::TooFew { needed, placed, tally, next, exceeds: _ } => {
                 let name = next.as_ref().map(|next| format!(" ({})", next.name)).unwrap_or_default();
                 let which = if *placed == 0 { "a member" } else { "the next" };
                 page.heading(match (needed, tally.nodes) {
