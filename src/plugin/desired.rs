@@ -140,7 +140,7 @@ impl Report {
         match self.desired {
             Desired::Closed => {
                 page.text(format!(
-                    "  {whom}: no group is admitted and no pod is placed; what has its place keeps it, and is Closing until that has ended"
+                    "  {whom}: no PodGroup is admitted and no pod is placed; placed pods keep running, and the state is Closing until they end"
                 ));
             }
             Desired::Open => {
@@ -185,7 +185,7 @@ mod tests {
         let close = Report::new(&queues, "a", Desired::Closed, false, Vec::new()).seen(Some("Closing".into()));
         let want = "\
 queue a is to be closed
-  it and the 3 queues below it (b, c, d): no group is admitted and no pod is placed; what has its place keeps it, and is Closing until that has ended
+  it and the 3 queues below it (b, c, d): no PodGroup is admitted and no pod is placed; placed pods keep running, and the state is Closing until they end
   its status says Closing
 ";
         assert_eq!(close.page().render(false), want);

@@ -110,7 +110,7 @@ pub enum Verb {
         #[command(subcommand)]
         change: Change,
     },
-    /// Whether the scheduler's books agree with its recount; exit status 1 if not
+    /// Whether the scheduler's accounting agrees with a recount; exit status 1 if not
     Audit,
     /// The versions of this plugin, the controller and the scheduler, and what to do where they differ
     Version,
@@ -125,9 +125,9 @@ pub enum Verb {
 /// What is to become of a queue.
 #[derive(Debug, Subcommand)]
 pub enum Change {
-    /// The queue, and those below it that nobody closed, take groups again
+    /// The queue takes PodGroups again, and so do the queues below it that are not closed themselves
     Open(Named),
-    /// No group is admitted in the queue and those below it; what has its place keeps it
+    /// No PodGroup is admitted in the queue and the queues below it; placed pods keep running
     Close(Named),
 }
 

@@ -103,12 +103,12 @@ PodGroup ns/job-2 (ReplicaSet train-1) waits: Pending, for 5m
 
 Queue sub-1: it asks for cpu 2, pods 2
   position 2 among the PodGroups that wait in this queue
-  QUEUE        STATE  RESOURCE  USED  RESERVED  ASKED  CAPABILITY
-  root         ?      cpu       ?     ?         2      -
-    test-root  Open   cpu       2     ?         2      2           2 too much
-      sub-1    Open   cpu       0     ?         2      -
+  QUEUE        STATE  RESOURCE  USED  RESERVED  REQUESTED  CAPABILITY
+  root         ?      cpu       ?     ?         2          -
+    test-root  Open   cpu       2     ?         2          2           2 too much
+      sub-1    Open   cpu       0     ?         2          -
 
-Nodes: 2 of its members would find places now, were it for the nodes alone
+Nodes: there is room for 2 of its members now
 
 What would have to change
   * cpu 2 must become free in queue test-root and below it, or its spec.capability be raised from cpu 2 to 4
@@ -364,7 +364,7 @@ fn a_placed_podgroup_does_not_wait_whatever_its_condition_says() {
         Report::of(facts(says(group("ns", "g", 1, "default"), "Running", "old"), pods, vec![node("n1", &[("cpu", 4)])], vec![]), now());
     assert_eq!(
         report.page(false).render(false),
-        "PodGroup ns/g (ReplicaSet train-1) does not wait: Running\n  minMember 1; 1 pod, 1 on nodes\n"
+        "PodGroup ns/g (ReplicaSet train-1) does not wait: Running\n  minMember 1; 1 pod: 1 on nodes\n"
     );
 }
 
@@ -377,7 +377,7 @@ fn a_running_podgroup_of_a_deleted_queue_has_a_warning() {
     };
     assert_eq!(
         page("Running"),
-        "PodGroup ns/g (ReplicaSet train-1) does not wait: Running\n  minMember 1; 1 pod, 1 on nodes\n  warning: queue \"research\" does not exist: new pods of this PodGroup will wait\n"
+        "PodGroup ns/g (ReplicaSet train-1) does not wait: Running\n  minMember 1; 1 pod: 1 on nodes\n  warning: queue \"research\" does not exist: new pods of this PodGroup will wait\n"
     );
     assert!(!page("Completed").contains("warning"));
 }

@@ -308,7 +308,7 @@ async fn tenant(w: &World, group: &str) -> Result<()> {
     })
     .await?;
     let said = plugin(w, "why late --as tenant").await?;
-    said.must(0, &[group, "queue \"up\" is closed", "1 pod, 1 waiting", "Not known", "queues:", "nodes:", "pods of all namespaces:"])?;
+    said.must(0, &[group, "queue \"up\" is closed", "1 pod: 1 waiting", "Not known", "queues:", "nodes:", "pods of all namespaces:"])?;
     let binding: ClusterRoleBinding = serde_json::from_value(json!({
         "metadata": {"name": "tenant"}, "subjects": subject,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "podgroup-view"},

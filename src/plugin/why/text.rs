@@ -90,7 +90,7 @@ impl Report {
         let shown: BTreeSet<&ResourceName> =
             all.filter(|each| (asked.is_empty() || asked.contains(&each.name)) && (wide || limited(each))).map(|each| &each.name).collect();
         let mut rows = vec![
-            ["QUEUE", "STATE", "RESOURCE", "USED", "RESERVED", "ASKED", "CAPABILITY", ""]
+            ["QUEUE", "STATE", "RESOURCE", "USED", "RESERVED", "REQUESTED", "CAPABILITY", ""]
                 .map(|title| Line::default().and(Tone::Strong, title))
                 .to_vec(),
         ];
@@ -107,9 +107,7 @@ impl Report {
     fn nodes(&self, page: &mut Page) {
         let Some(places) = &self.places else { return };
         match places {
-            Places::Enough { members } => {
-                page.heading(format!("Nodes: {members} of its members would find places now, were it for the nodes alone"))
-            }
+            Places::Enough { members } => page.heading(format!("Nodes: there is room for {members} of its members now")),
             Places::Other(text) => page.heading(format!("Nodes: {text}")),
             Places::TooFew { needed, placed, tally, next, exceeds: _ } => {
                 let name = next.as_ref().map(|next| format!(" ({})", next.name)).unwrap_or_default();
@@ -146,7 +144,7 @@ fn counted(members: &Members) -> String {
     let parts: Vec<_> = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     match members.exist {
         0 => "no pods".to_owned(),
-        1 => format!("1 pod, {}", parts.join(", ")),
+        1 => format!("1 pod: {}", parts.join(", ")),
         exist => format!("{exist} pods: {}", parts.join(", ")),
     }
 }
