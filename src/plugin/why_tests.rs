@@ -11,7 +11,7 @@ use crate::api::quantities::RawQuantity;
 use crate::api::volumes::PodClaim;
 use crate::api::{GroupKey, QueueFacts, node::Taint};
 use crate::cycle::explain::Cause;
-use crate::cycle::testing::{group, limits, node, pod, queue, running};
+use crate::cycle::testing::{amounts, group, limits, node, pod, queue, running};
 use crate::plugin::page;
 use crate::resources::Amount;
 use proptest::prelude::*;
@@ -355,6 +355,27 @@ fn a_gang_that_requests_more_than_all_nodes_offer_needs_more_nodes() {
     let never = "the gang requests cpu 5 together, and all nodes offer 3: add nodes, or request less";
     assert_eq!(changes(5, 5), format!("{few}\n{never}"));
     assert!(!changes(3, 5).contains("the gang requests"), "two members are not needed");
+}
+
+#[test]
+fn min_resources_above_the_capability_can_never_fit_also_without_the_scheduler() {
+    let changes = |requested| {
+        let mut group = says(group("ns", "g", 1, "q"), "Pending", "m");
+        group.min_resources = Some(amounts(&[("cpu", requested)]));
+        let waiting = PodGroupCondition {
+            kind: Some(WAITING.into()),
+            status: Some("True".into()),
+            reason: Some("QueueQuotaExceeded".into()),
+            ..PodGroupCondition::default()
+        };
+        group.status.conditions.as_mut().unwrap().push(waiting);
+        let pods = vec![pod("ns", "a", "g", &[("cpu", requested)])];
+        let queues = vec![used(queue("q", None, &[("cpu", 2)]), "0")];
+        Report::of(facts(group, pods, vec![node("n1", &[("cpu", 4)])], queues), now()).changes
+    };
+    let never = "the PodGroup requests cpu 3, and queue q may never use more than 2: raise spec.capability of q to cpu 3, or request less";
+    assert_eq!(changes(3), [never]);
+    assert_eq!(changes(2), ["what it requests must become free in the queue that the scheduler names, or its spec.capability be raised"]);
 }
 
 #[test]

@@ -131,9 +131,7 @@ impl<'a> Refused<'a> {
         };
         let Quota { requested, limit, short, enough, .. } = quota;
         if quota.never {
-            return format!(
-                "it asks for {name} {requested}, and queue {queue} may never use more than {limit}: it must ask for less, or spec.capability of {queue} be at least {name} {enough}"
-            );
+            return over_capability(name, queue, [requested, limit, enough]);
         }
         format!(
             "{name} {short} must become free in queue {queue} and below it, or its spec.capability be raised from {name} {limit} to {enough}"
@@ -208,6 +206,13 @@ impl<'a> Refused<'a> {
             None => format!("leave out what is not supported{}", self.detail()),
         }
     }
+}
+
+/// Returns the advice for a request that exceeds the capability of a queue even when nothing else runs there: requested, limit and what would be enough.
+pub(super) fn over_capability(name: &str, queue: &str, [requested, limit, enough]: [&str; 3]) -> String {
+    format!(
+        "the PodGroup requests {name} {requested}, and queue {queue} may never use more than {limit}: raise spec.capability of {queue} to {name} {enough}, or request less"
+    )
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::plugin::page::first_of;
 use crate::plugin::queues::{Level, Queues};
 use crate::resources::{Amount, ResourceName, quantity};
 
-use super::advice::Refused;
+use super::advice::{Refused, over_capability};
 use super::members::Members;
 use super::other_pods;
 use super::places::{Places, most_frequent_first};
@@ -60,7 +60,8 @@ pub(super) fn changes(known: &Known<'_>) -> Vec<String> {
     if let Some(refused) = known.refused.filter(|refused| !is_seen(refused.code, known)) {
         let each = |all: &Explanation| Refused { code: all.code, explanation: Some(all), own: refused.own }.advice();
         let shortages: Vec<_> = known.shortages.iter().map(each).collect();
-        changes.extend(if shortages.is_empty() { vec![refused.advice()] } else { shortages });
+        let advice = || beyond_capability(&refused, known).unwrap_or_else(|| refused.advice());
+        changes.extend(if shortages.is_empty() { vec![advice()] } else { shortages });
     }
     // The victims are still on the nodes.
     let preempting = known.refused.is_some_and(|refused| refused.code == Code::WaitingForPreemption);
@@ -215,6 +216,22 @@ fn of_fault(fault: &QueueFault, known: &Known<'_>) -> String {
 fn of_levels(levels: &[Level]) -> Vec<String> {
     let closed: BTreeSet<&str> = levels.iter().filter_map(|level| level.closed_by.as_deref()).collect();
     closed.iter().map(|queue| format!("queue {queue} must be opened: kubectl podgroup queue open {queue}")).collect()
+}
+
+/// Returns the advice for a PodGroup whose minResources alone exceed the capability of a queue, if only the code of the refusal is known.
+fn beyond_capability(refused: &Refused<'_>, known: &Known<'_>) -> Option<String> {
+    let requested = known.group.min_resources.as_ref()?;
+    if refused.code != Code::QueueQuotaExceeded || refused.explanation.is_some() {
+        return None;
+    }
+    let of_level = |level: &Level| {
+        level.dimensions.iter().find_map(|dimension| {
+            let (asked, limit) = (requested.get(&dimension.name), dimension.capability?);
+            let [text, most] = [asked, limit].map(|amount| dimension.shown(amount));
+            (asked > limit).then(|| over_capability(dimension.name.as_str(), &level.name, [&text, &most, &text]))
+        })
+    };
+    known.levels.iter().find_map(of_level)
 }
 
 /// Returns the changes of nodes. Any one of them is enough.
