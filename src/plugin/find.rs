@@ -67,12 +67,14 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
             PodGroup::deserialize(&object).map_err(|error| format!("PodGroup {namespace}/{} cannot be read: {error}", target.name))?;
         return Ok(Ok(found(&group, uids, Vec::new())));
     }
+    let unread = gaps.len();
     let keys = match kind {
         Kind::Pod => vec![(group_of(&meta), true)],
         Kind::Deployment => groups_below(fetch, Kind::ReplicaSet, namespace, &uid, gaps).await,
         Kind::CronJob => groups_below(fetch, Kind::Job, namespace, &uid, gaps).await,
         Kind::PodGroup | Kind::StatefulSet | Kind::Job | Kind::DaemonSet | Kind::ReplicaSet => vec![(group_of_owner(&object), true)],
     };
+    let is_listed = gaps.len() == unread;
     let path = Kind::PodGroup.path(Some(namespace));
     let listed = fetch.list(&path, "").await.map_err(|error| format!("PodGroups of namespace {namespace}: {}", told(&error)))?;
     let mut groups: Vec<PodGroup> = decoded("PodGroups", listed, gaps);
@@ -82,7 +84,9 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     let mut groups = groups.into_iter();
     let Some(group) = groups.next() else {
         let what = format!("{} {namespace}/{}", kind.as_str(), target.name);
-        let (scheduler, why) = (scheduler_of(kind, &object), cause(kind, &object, &keys));
+        // Owners below that could not be listed are not missing.
+        let why = if is_listed { cause(kind, &object, &keys) } else { wants_none(kind, &object).map(str::to_owned) };
+        let scheduler = scheduler_of(kind, &object);
         return Ok(Err(Absent { what, uids, scheduler, why, events: Vec::new(), unknown: Vec::new() }));
     };
     let others = groups
