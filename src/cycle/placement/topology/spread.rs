@@ -4,6 +4,7 @@
 //! pods above the least domain. A node counts where it has the topology keys of *all* constraints of the pod, and where the policies of the constraint let it.
 //! Terminating pods do not count. An empty selector counts no pod, but a pod counts itself then, as in kube-scheduler.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cycle::explain::Reason;
@@ -30,15 +31,11 @@ pub(super) fn refuse(constraints: &[Spread], counting: &Counting, facts: &mut Fa
         constraints.iter().map(|spread| facts.domains.of(&spread.constraint.topology_key, facts.nodes)).collect();
     let has_all_keys = has_all(&keys, facts.nodes);
     // Constraints with the same policies share the nodes that count, and most have the same.
-    let mut by_policy: Vec<(Option<&Arc<[bool]>>, Counted)> = Vec::new();
+    let mut by_policy: BTreeMap<Option<*const [bool]>, Counted> = BTreeMap::new();
     for (at, (spread, domains)) in constraints.iter().zip(&keys).enumerate() {
         let policy = counting.get(at).and_then(Option::as_ref);
-        let is_of = |(of, _): &(Option<&Arc<[bool]>>, Counted)| of.map(Arc::as_ptr) == policy.map(Arc::as_ptr);
-        let known = by_policy.iter().position(is_of).unwrap_or_else(|| {
-            by_policy.push((policy, Counted::new(&has_all_keys, policy.map(|policy| &**policy))));
-            by_policy.len().saturating_sub(1)
-        });
-        let Some((_, counted)) = by_policy.get(known) else { return };
+        let counted =
+            by_policy.entry(policy.map(Arc::as_ptr)).or_insert_with(|| Counted::new(&has_all_keys, policy.map(|policy| &**policy)));
         let open = open_domains(spread, domains, counted, facts);
         if domains.is_everywhere() && open.iter().all(|open| *open) {
             continue;

@@ -274,9 +274,9 @@ impl Verdict {
             return;
         }
         let reason = self.reason(reason(term.1.to_string()));
-        for (number, domain) in self.of.iter_mut().zip(domains.by_node()) {
-            if *number == 0 && domain.and_then(|domain| closed.get(domain as usize)).copied().unwrap_or(false) {
-                *number = reason;
+        for node in facts.nodes.ids() {
+            if domains.get(node).and_then(|domain| closed.get(domain)).copied().unwrap_or(false) {
+                self.refuse(node, reason);
             }
         }
     }
