@@ -8,7 +8,7 @@ use crate::resources::Resources;
 
 use super::fault::Fault;
 use super::membership::GroupKey;
-use super::names::DEFAULT_QUEUE;
+use super::names::{CONTROLLER, DEFAULT_QUEUE, MANAGED_BY};
 use super::pod_facts::{is_protected, preemptable};
 use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
@@ -38,6 +38,8 @@ pub struct GroupFacts {
     pub preemptable: bool,
     /// Whether Volcano protects its members from preemption. Until this is supported, no member is a victim.
     pub protected: bool,
+    /// Whether podgroup-controller manages it, as its label says. Then its pods come by themselves, and nobody waits for its admission.
+    pub managed: bool,
     /// When it was created.
     pub created: Timestamp,
     /// Whether it is being deleted.
@@ -90,6 +92,7 @@ impl GroupFacts {
             priority_class: spec.priority_class_name.clone().filter(|class| !class.is_empty()),
             preemptable: preemptable(meta),
             protected: is_protected(meta),
+            managed: meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|by| by == CONTROLLER),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: meta.deletion_timestamp.is_some(),
             network_topology: asks_for_hard_topology(meta)
@@ -112,6 +115,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_label_says_whether_the_controller_manages_a_podgroup_and_not_the_name() {
+        let managed = |labels: serde_json::Value| {
+            GroupFacts::of(
+                &serde_json::from_value(json!({ "metadata": { "name": "jobset-train-0", "labels": labels }, "spec": {} })).unwrap(),
+            )
+            .managed
+        };
+        assert!(managed(json!({ "podgroup.dev/managed-by": "podgroup-controller" })));
+        assert!(!managed(json!({ "podgroup.dev/managed-by": "training-operator" })) && !managed(json!({})));
+    }
 
     #[test]
     fn subgroups_are_required_if_they_have_a_size_or_a_minimum() {

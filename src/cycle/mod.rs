@@ -157,7 +157,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
     };
     let has_all = group.waiting.is_empty() && gang::has_its_places(group, &facts);
-    let waits_for_first_pod = group.members.is_empty() && key.is_generated();
+    let waits_for_first_pod = group.members.is_empty() && facts.managed;
     check_queue(state, key, &facts, has_all)?;
     check_time(state, policy, key, now)?;
     check_nomination(state, key, &facts)?;
@@ -168,7 +168,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
         return Ok(None);
     }
     if waits_for_first_pod {
-        // Its pods come by themselves: nobody waits for its admission, and until the first one comes nothing is reserved (A2).
+        // Nobody waits for its admission, and until its first pod comes nothing is reserved (A2).
         state.revoke_admission(key);
         state.judge_group(key, None);
         return Ok(None);

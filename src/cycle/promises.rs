@@ -9,7 +9,6 @@ use super::*;
 use crate::accounting::ROOT_QUEUE;
 use crate::accounting::Waiting;
 use crate::api::Uid;
-use crate::api::membership::generated_name;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::pod_facts::PodPhase;
 use crate::api::{PodFacts, QueueFacts};
@@ -74,9 +73,8 @@ fn tree(state: &mut SchedulingState) {
     state.apply_queue(queue("q2", None, &[]));
 }
 
-/// The name of a PodGroup. That of the first is one that the controller generates.
 fn group_name(group: u8) -> String {
-    if group == 0 { generated_name("5c6f1b0e-0000-4000-8000-000000000000") } else { format!("g{group}") }
+    format!("g{group}")
 }
 
 fn name(pod: u8) -> Uid {
@@ -102,9 +100,9 @@ fn take(state: &mut SchedulingState, step: &Step) {
             }
         }
         Step::Group(g, q, min) => {
-            // It says what its members need, so that it may reserve that before one exists.
+            // The controller manages the first. It says what its members need, so that it may reserve that before one exists.
             let min_resources = (*g == 0).then(|| amounts(&[("cpu", i64::from(*min))]));
-            state.apply_group(GroupFacts { min_resources, ..group("ns", &group_name(*g), *min, &format!("q{q}")) });
+            state.apply_group(GroupFacts { min_resources, managed: *g == 0, ..group("ns", &group_name(*g), *min, &format!("q{q}")) });
         }
         Step::GroupGone(g) => state.delete_group(&GroupKey::new("ns", &group_name(*g))),
         Step::PodGone(p) => state.delete_pod(&name(*p)),
@@ -231,7 +229,7 @@ proptest! {
                 let (facts, inqueue) = (group.facts.as_ref(), group.is_admitted());
                 prop_assert!(reserved.is_zero() || inqueue && facts.is_some(), "A2: {} reserves {:?}", key, reserved);
                 prop_assert!(reserved.is_zero() || facts.is_none_or(|facts| !gang::is_satisfied(group, facts)), "A5: {} has its places", key);
-                let waits_for_first_pod = key.is_generated() && group.members.is_empty();
+                let waits_for_first_pod = facts.is_some_and(|facts| facts.managed) && group.members.is_empty();
                 prop_assert!(reserved.is_zero() || !waits_for_first_pod || state.has_work(now), "A2: {} has no member and reserves {:?}", key, reserved);
                 let queue = state.cache().accounting().quota().reservation_of(&key.to_string()).map(|(queue, _)| queue.to_owned());
                 prop_assert!(queue.is_none() || queue == facts.map(|facts| facts.queue.clone()), "A2: {} reserves elsewhere", key);

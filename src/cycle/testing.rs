@@ -160,6 +160,7 @@ pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -
         priority_class: None,
         preemptable: true,
         protected: false,
+        managed: false,
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
         network_topology: false,

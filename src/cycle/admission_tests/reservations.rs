@@ -24,17 +24,19 @@ fn a2_a_podgroup_without_nodes_reserves_its_minimum_in_its_queue_and_all_above()
 #[test]
 fn a2_a_podgroup_of_the_controller_reserves_nothing_before_its_first_pod_and_after_its_last() {
     let mut state = team();
-    let key = GroupKey::generated("ns", "5c6f1b0e-0000-4000-8000-000000000000");
-    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", &key.name, 2, "a") });
-    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "by-hand", 2, "b") });
+    let key = GroupKey::new("ns", "ours");
+    // The label says who manages it. A PyTorchJob may have the name that a JobSet gets from the controller.
+    let by_hand = "jobset-train-0";
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), managed: true, ..group("ns", &key.name, 2, "a") });
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", by_hand, 2, "b") });
     assert!(at(&mut state, 0).binds.is_empty());
     assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(0), Phase::Pending));
     assert_eq!(
-        (reserved(&state, "b"), phase(&state, "by-hand")),
+        (reserved(&state, "b"), phase(&state, by_hand)),
         (cpus(8), Phase::Inqueue),
         "whoever makes its pods may wait for the admission"
     );
-    state.delete_group(&GroupKey::new("ns", "by-hand"));
+    state.delete_group(&GroupKey::new("ns", by_hand));
     state.apply_pod(pod("ns", "p-0", &key.name, &[("cpu", 4)]));
     assert!(at(&mut state, 1).binds.is_empty());
     assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(8), Phase::Inqueue));
