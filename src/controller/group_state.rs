@@ -196,11 +196,11 @@ impl GroupState {
     /// Returns how long a creation still waits, because other clients deleted the PodGroup again and again. `None` for a step that is due. `existing` is
     /// the latest state of the PodGroup. Logs one line where the wait begins.
     pub(super) fn recreation_delay(&mut self, key: &GroupKey, step: &Step, existing: Option<&Existing>, now: Instant) -> Option<Duration> {
-        let Step::Create(_) = step else {
+        let Step::Create(intent) = step else {
             self.recreations.seen(existing);
             return None;
         };
-        let wait = self.recreations.wait(now)?;
+        let wait = self.recreations.wait(&intent.owner.uid, now)?;
         if let Some(deletions) = wait.begins_after {
             tracing::warn!(group = %key, deletions, wait = ?wait.left, "other clients delete the PodGroup again and again; it is created again after a wait");
         }

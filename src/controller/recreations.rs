@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::api::Uid;
 use crate::backoff::Backoff;
 use crate::lifecycle::Existing;
 
@@ -27,10 +28,10 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_sec
 const QUIET: Duration = Duration::from_secs(300);
 
 /// What is remembered of the deletions of one PodGroup by other clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Recreations {
-    /// Whether the PodGroup existed without the mark when it was last seen. This controller deletes only marked PodGroups.
-    existed: bool,
+    /// The owner of the PodGroup, if it existed without the mark when it was last seen. This controller deletes only marked PodGroups.
+    existed: Option<Option<Uid>>,
     deletions: Option<Deletions>,
 }
 
@@ -64,17 +65,18 @@ impl Deletions {
 
 impl Recreations {
     /// Records the latest state of the PodGroup. `None` changes nothing: whether a missing PodGroup is needed is not known here.
-    pub(super) const fn seen(&mut self, existing: Option<&Existing>) {
+    pub(super) fn seen(&mut self, existing: Option<&Existing>) {
         match existing {
-            Some(Existing::Ours(ours)) => self.existed = !ours.retiring,
-            Some(Existing::Foreign(..)) => self.existed = false,
+            Some(Existing::Ours(ours)) => self.existed = (!ours.retiring).then(|| ours.owner.clone()),
+            Some(Existing::Foreign(..)) => self.existed = None,
             None => {}
         }
     }
 
-    /// Returns how long the creation of a missing and needed PodGroup waits; `None` if it is due. Counts a deletion if the PodGroup existed before.
-    pub(super) fn wait(&mut self, now: Instant) -> Option<Wait> {
-        let deleted = std::mem::take(&mut self.existed);
+    /// Returns how long the creation of a missing PodGroup waits that this owner needs; `None` if it is due. Counts a deletion if the PodGroup existed before.
+    /// That of another owner is not counted: the garbage collector deletes it with its owner.
+    pub(super) fn wait(&mut self, owner: &Uid, now: Instant) -> Option<Wait> {
+        let deleted = self.existed.take().is_some_and(|of| of.is_none_or(|of| of == *owner));
         self.deletions = self.deletions.filter(|deletions| !deletions.are_forgotten(now));
         if deleted {
             let (count, first) = self.deletions.map_or((0, now), |deletions| (deletions.count, deletions.first));
@@ -87,7 +89,7 @@ impl Recreations {
     }
 
     /// Returns whether other clients deleted the PodGroup so often that a creation waits, until that is forgotten.
-    pub(super) fn to_report(self, now: Instant) -> bool {
+    pub(super) fn to_report(&self, now: Instant) -> bool {
         self.deletions.is_some_and(|deletions| deletions.cost_a_wait() && !deletions.are_forgotten(now))
     }
 }
@@ -95,15 +97,18 @@ impl Recreations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Uid;
     use crate::lifecycle::{NotOurs, Ours, Version};
 
     fn version() -> Version {
         Version { uid: Uid::from("g"), resource_version: "1".to_owned() }
     }
 
+    fn owner() -> Uid {
+        Uid::from("owner")
+    }
+
     fn ours(retiring: bool) -> Existing {
-        Existing::Ours(Ours { version: version(), owner: None, applied: None, retiring, terminating: false })
+        Existing::Ours(Ours { version: version(), owner: Some(owner()), applied: None, retiring, terminating: false })
     }
 
     /// Returns the waits, in seconds, of PodGroups that are deleted `pauses` seconds after they were created.
@@ -112,10 +117,10 @@ mod tests {
         for pause in pauses {
             recreations.seen(Some(&ours(false)));
             *now += Duration::from_secs(*pause);
-            let left = recreations.wait(*now).map_or(Duration::ZERO, |wait| wait.left);
+            let left = recreations.wait(&owner(), *now).map_or(Duration::ZERO, |wait| wait.left);
             waits.push(left.as_secs());
             *now += left;
-            assert_eq!(recreations.wait(*now), None, "it is due after the wait");
+            assert_eq!(recreations.wait(&owner(), *now), None, "it is due after the wait");
         }
         waits
     }
@@ -153,8 +158,18 @@ mod tests {
             for last in [ours(true), Existing::Foreign(version(), NotOurs::Unlabelled)] {
                 recreations.seen(Some(&ours(false)));
                 recreations.seen(Some(&last));
-                assert_eq!(recreations.wait(now), None);
+                assert_eq!(recreations.wait(&owner(), now), None);
             }
+        }
+        assert_eq!(recreations.deletions, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_podgroup_of_an_earlier_owner_does_not_count() {
+        let (mut recreations, now) = (Recreations::default(), Instant::now());
+        for generation in 0..10 {
+            recreations.seen(Some(&ours(false)));
+            assert_eq!(recreations.wait(&Uid::from(format!("owner {generation}")), now), None);
         }
         assert_eq!(recreations.deletions, None);
     }
@@ -164,11 +179,11 @@ mod tests {
         let (mut recreations, now) = (Recreations::default(), Instant::now());
         for _ in 0..2 {
             recreations.seen(Some(&ours(false)));
-            assert_eq!(recreations.wait(now), None);
+            assert_eq!(recreations.wait(&owner(), now), None);
         }
         recreations.seen(Some(&ours(false)));
         let later = now + Duration::from_secs(1);
-        assert_eq!(recreations.wait(now), Some(Wait { left: Duration::from_secs(5), begins_after: Some(3) }));
-        assert_eq!(recreations.wait(later), Some(Wait { left: Duration::from_secs(4), begins_after: None }));
+        assert_eq!(recreations.wait(&owner(), now), Some(Wait { left: Duration::from_secs(5), begins_after: Some(3) }));
+        assert_eq!(recreations.wait(&owner(), later), Some(Wait { left: Duration::from_secs(4), begins_after: None }));
     }
 }
