@@ -117,6 +117,21 @@ spec: {schedulerName: podgroup-scheduler, containers: [{name: c, image: none}]}
 END
 }
 
+# The label that a pod of a LeaderWorkerSet would be created with: NAME GROUP REVISION SIZE [value of podgroup.dev/gang [PodGroup that it names]].
+label_in_lws() {
+  kubectl create --dry-run=server -f - -o 'jsonpath={.metadata.labels.podgroup\.dev/group}' 2>&1 <<END
+apiVersion: v1
+kind: Pod
+metadata:
+  name: probe
+  namespace: check-a
+  annotations: {podgroup.dev/gang: "${5-leaderworkerset}", leaderworkerset.sigs.k8s.io/size: "$4", scheduling.k8s.io/group-name: "${6-}"}
+  labels: {leaderworkerset.sigs.k8s.io/name: "$1", leaderworkerset.sigs.k8s.io/group-index: "$2", leaderworkerset.sigs.k8s.io/template-revision-hash: "$3"}
+  ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: x, uid: 99999999-1111-2222-3333-444444444444, controller: true}]
+spec: {schedulerName: podgroup-scheduler, containers: [{name: c, image: none}]}
+END
+}
+
 # The API server learns of a policy from a watch, a moment after helm is done: whoever needs stamps must wait for one, as here.
 stamps() { [ "$(label_of "$1" 99999999-1111-2222-3333-444444444444)" = podgroup-99999999-1111-2222-3333-444444444444 ]; }
 
@@ -155,6 +170,16 @@ stamping() {
   equal 'without asking it is one of its Job' podgroup-$uid "$(label_in_jobset train 0 2 '')"
   equal 'so is one without an attempt' podgroup-$uid "$(label_in_jobset train '' 2)"
   equal 'so is one without the number of Jobs' podgroup-$uid "$(label_in_jobset train 0 '')"
+  equal 'a pod of a LeaderWorkerSet that asks for it is stamped with the PodGroup of its group' lws-serve-12-5b9cf9 "$(label_in_lws serve 12 5b9cf9 4)"
+  equal 'the longest name that is a label' "lws-${longest}5-0-r" "$(label_in_lws ${longest}5 0 r 4)"
+  equal 'a longer one is not stamped' '' "$(label_in_lws ${longest}56 0 r 4)"
+  equal 'a leader that does not know its group yet is one of its StatefulSet' podgroup-$uid "$(label_in_lws serve '' r 4)"
+  equal 'and it is stamped anew when it knows it' lws-serve-0-r "$(label_in_lws serve 0 r 4 leaderworkerset podgroup-$uid)"
+  equal 'a name that is no label is one of its StatefulSet' podgroup-$uid "$(label_in_lws a.b 0 r 4)"
+  equal 'so is one without asking' podgroup-$uid "$(label_in_lws serve 0 r 4 '')"
+  equal 'and one without a revision' podgroup-$uid "$(label_in_lws serve 0 '' 4)"
+  equal 'and one with a revision that LeaderWorkerSet does not write' podgroup-$uid "$(label_in_lws serve 0 123456789012345678901 4)"
+  equal 'and one of a group without pods' podgroup-$uid "$(label_in_lws serve 0 r 0)"
 }
 
 # The API server has looked at the expressions of both policies.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::dns::is_label;
+use super::dns::{is_label, is_number};
 use super::membership::GroupKey;
 use super::names::{JOBSET_ATTEMPT, JOBSET_INDEX, JOBSET_JOBS, JOBSET_NAME, JOBSET_PREFIX};
 
@@ -53,11 +53,6 @@ pub fn jobset_of_group(name: &str) -> Option<(&str, &str)> {
 #[must_use]
 pub fn selector_of_jobset(name: &str, attempt: &str) -> String {
     format!("{JOBSET_NAME}={name},{JOBSET_ATTEMPT}={attempt}")
-}
-
-/// Returns whether the text is a number of at most nine digits.
-fn is_number(text: &str) -> bool {
-    (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! The answer depends only on the pod, so no program waits for a patch:
 //!
 //! * An annotation that names a PodGroup of a user or another controller (Spark, Kubeflow) is followed.
-//! * An annotation may ask for one PodGroup for a whole JobSet. The labels that JobSet writes onto its pods then name the PodGroup.
+//! * An annotation may ask for one PodGroup for a whole JobSet, or for each group of a LeaderWorkerSet. The labels that these write onto their pods then name
+//!   the PodGroup.
 //! * An annotation with a generated name is only a copy of what is derived here. A pod that a new owner adopts belongs to the PodGroup of the new owner,
 //!   whatever its annotation still says.
 
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::jobset::{JobSetLabels, jobset_of_group};
-use super::names::{GANG, GANG_OF_JOBSET, GENERATED_PREFIX, GROUP_NAME, GROUP_NAME_OLD};
+use super::lws::{LwsLabels, selector_of_lws};
+use super::names::{GANG, GANG_OF_JOBSET, GANG_OF_LWS, GENERATED_PREFIX, GROUP_NAME, GROUP_NAME_OLD};
 use super::uid::Uid;
 
 /// The namespace and name of a PodGroup. Everything about one PodGroup is stored under this key.
@@ -38,10 +40,11 @@ impl GroupKey {
         Self { namespace: Arc::from(namespace), name: Arc::from(generated_name(owner)) }
     }
 
-    /// Returns whether the controller may manage a PodGroup of this name: that of one owner, or that of a JobSet.
+    /// Returns whether the controller may manage a PodGroup of this name: that of one owner, that of a JobSet, or that of a group of a LeaderWorkerSet.
     #[must_use]
     pub fn is_generated(&self) -> bool {
-        owner_of_generated(&self.name).is_some() || jobset_of_group(&self.name).is_some()
+        let name = &self.name;
+        owner_of_generated(name).is_some() || jobset_of_group(name).is_some() || selector_of_lws(name).is_some()
     }
 
     /// Returns the UID of the owner in the generated name of the PodGroup of one owner; `None` for any other name.
@@ -96,6 +99,17 @@ pub fn asks_for_jobset(meta: &ObjectMeta) -> Option<JobSetLabels<'_>> {
     JobSetLabels::of(meta).filter(|_| asks)
 }
 
+/// Returns what a pod, or a pod template, says about its LeaderWorkerSet if it asks for one PodGroup for its group. `None` if it does not, if it names another
+/// PodGroup, or if a part is missing.
+#[must_use]
+pub fn asks_for_lws(meta: &ObjectMeta) -> Option<LwsLabels<'_>> {
+    let annotations = meta.annotations.as_ref()?;
+    let labels = LwsLabels::of(meta).filter(|_| annotations.get(GANG).is_some_and(|gang| gang == GANG_OF_LWS))?;
+    // The admission policy writes the name onto the pods.
+    let is_copy = |name: &str| labels.key("").is_some_and(|key| *key.name == *name);
+    named_group(Some(annotations)).is_none_or(is_copy).then_some(labels)
+}
+
 /// Returns the owner reference with `controller: true`; `None` if the object has none.
 #[must_use]
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
@@ -112,13 +126,16 @@ pub fn group_of(meta: &ObjectMeta) -> GroupKey {
     if let Some(labels) = asks_for_jobset(meta) {
         return labels.group(namespace);
     }
+    if let Some(key) = asks_for_lws(meta).and_then(|labels| labels.key(namespace)) {
+        return key;
+    }
     let owner = controller_of(meta).map(|reference| reference.uid.as_str()).or(meta.uid.as_deref()).unwrap_or_default();
     GroupKey::generated(namespace, owner)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::names::{JOBSET_ATTEMPT, JOBSET_JOBS, JOBSET_NAME};
+    use super::super::names::{JOBSET_ATTEMPT, JOBSET_JOBS, JOBSET_NAME, LWS_GROUP, LWS_NAME, LWS_REVISION, LWS_SIZE, LWS_WORKER};
     use super::*;
 
     const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
@@ -167,6 +184,29 @@ mod tests {
         assert_eq!(of_jobset(&[(GANG, GANG_OF_JOBSET)], "x"), own, "a label that cannot be used");
         assert_eq!(group_of(&pod(&[(GANG, GANG_OF_JOBSET)], Some(OWNER))), own, "a pod of no JobSet");
         assert!(whole.is_generated() && own.is_generated() && !GroupKey::new("ns", "mine").is_generated());
+    }
+
+    #[test]
+    fn a_pod_of_a_leaderworkerset_belongs_to_the_podgroup_of_its_group_if_it_asks_for_it() {
+        let of_lws = |annotations: &[(&str, &str)], group: Option<&str>| {
+            let labels =
+                [Some((LWS_NAME, "serve")), Some((LWS_WORKER, "0")), Some((LWS_REVISION, "r1")), group.map(|group| (LWS_GROUP, group))];
+            let labels = labels.into_iter().flatten().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+            let annotations = [annotations, &[(LWS_SIZE, "4")]].concat();
+            let meta = ObjectMeta { labels: Some(labels), ..pod(&annotations, Some(OWNER)) };
+            (group_of(&meta), asks_for_lws(&meta).is_some())
+        };
+        let (own, group) = (GroupKey::generated("ns", OWNER), GroupKey::new("ns", "lws-serve-1-r1"));
+        let asks = (GANG, GANG_OF_LWS);
+        assert_eq!(of_lws(&[asks], Some("1")), (group.clone(), true));
+        assert_eq!(of_lws(&[asks, (GROUP_NAME, &generated_name(OWNER))], Some("1")), (group.clone(), true), "a copy does not count");
+        assert_eq!(of_lws(&[asks, (GROUP_NAME, "lws-serve-1-r1")], Some("1")), (group.clone(), true), "the copy of the admission policy");
+        assert_eq!(of_lws(&[asks, (GROUP_NAME, "mine")], Some("1")), (GroupKey::new("ns", "mine"), false), "a name comes first");
+        assert_eq!(of_lws(&[asks], None), (own.clone(), true), "the template of the leaders");
+        for annotations in [&[][..], &[(GANG, "other")][..], &[(GANG, GANG_OF_JOBSET)][..]] {
+            assert_eq!(of_lws(annotations, Some("1")), (own.clone(), false), "{annotations:?}");
+        }
+        assert!(group.is_generated());
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! Reading order:
 //!
 //! 1. [`names`]: the keys and words of the API.
-//! 2. [`membership`]: which PodGroup a pod belongs to; [`jobset`]: the PodGroup of a whole JobSet.
+//! 2. [`membership`]: which PodGroup a pod belongs to; [`jobset`] and [`lws`]: the PodGroups of a whole JobSet and of a group of a
+//!    LeaderWorkerSet.
 //! 3. [`podgroup`] and [`queue`]: the API of Volcano that the programs serve.
 //! 4. [`pod`], [`node`], [`priority_class`] and [`budget`]: the objects of Kubernetes.
 //! 5. [`images`], [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
@@ -24,6 +25,7 @@ pub mod group_facts;
 pub mod images;
 pub mod jobset;
 pub mod label_selector;
+pub mod lws;
 pub mod membership;
 pub mod names;
 pub mod node;

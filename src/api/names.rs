@@ -59,7 +59,7 @@ pub const DEFAULT_QUEUE: &str = "default";
 /// The parent of a queue that names none.
 pub const ROOT_QUEUE: &str = "root";
 
-/// The annotation of a pod template or pod that asks for one PodGroup for several owners: [`GANG_OF_JOBSET`].
+/// The annotation of a pod template or pod that asks for one PodGroup for the pods of several owners: [`GANG_OF_JOBSET`] or [`GANG_OF_LWS`].
 pub const GANG: &str = "podgroup.dev/gang";
 /// The value of [`GANG`] that asks for one PodGroup for all Jobs of a JobSet.
 pub const GANG_OF_JOBSET: &str = "jobset";
@@ -73,6 +73,21 @@ pub const JOBSET_JOBS: &str = "jobset.sigs.k8s.io/global-replicas";
 pub const JOBSET_INDEX: &str = "jobset.sigs.k8s.io/job-global-index";
 /// The prefix of the name of the PodGroup of a JobSet. The name of the JobSet and its attempt follow.
 pub const JOBSET_PREFIX: &str = "jobset-";
+
+/// The value of [`GANG`] that asks for one PodGroup for each group of a LeaderWorkerSet: a leader and its workers.
+pub const GANG_OF_LWS: &str = "leaderworkerset";
+/// The label of a pod that a LeaderWorkerSet created, with the name of the LeaderWorkerSet.
+pub const LWS_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+/// The label of a pod that a LeaderWorkerSet created, with the number of its group. A webhook writes it onto leaders.
+pub const LWS_GROUP: &str = "leaderworkerset.sigs.k8s.io/group-index";
+/// The label of a pod that a LeaderWorkerSet created, with its position in the group: `0` is the leader.
+pub const LWS_WORKER: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+/// The annotation of a pod that a LeaderWorkerSet created, with the number of pods of a group.
+pub const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
+/// The label of a pod that a LeaderWorkerSet created, with the revision of its template.
+pub const LWS_REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
+/// The prefix of the name of the PodGroup of a group of a LeaderWorkerSet. The name of the LeaderWorkerSet, the number of the group and the revision follow.
+pub const LWS_PREFIX: &str = "lws-";
 
 /// The prefix of the name of a generated PodGroup. The UID of the owner follows.
 pub const GENERATED_PREFIX: &str = "podgroup-";

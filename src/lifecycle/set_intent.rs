@@ -1,4 +1,4 @@
-//! Says which PodGroup should exist for several owners together, as for all Jobs of a JobSet.
+//! Says which PodGroup should exist for several owners together, as for all Jobs of a JobSet, or a leader and the StatefulSet of its workers.
 //!
 //! The object that created the owners is not watched. What it wants is derived from the owners that are there:
 //!

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api::membership::{GroupKey, controller_of, group_of};
+use crate::api::membership::{GroupKey, asks_for_lws, controller_of, group_of};
 use crate::api::names::{DEFAULT_SCHEDULER, GROUP_NAME};
 use crate::api::{GroupFacts, PodGroup};
 use crate::runtime::call::CallError;
@@ -240,6 +240,12 @@ fn wants_none(kind: Kind, object: &Value) -> Option<&'static str> {
     found.filter(|(holds, _)| *holds).map(|(_, why)| why)
 }
 
+/// Returns the name of the LeaderWorkerSet, if this is the StatefulSet of its leaders and asks for one PodGroup for each group.
+fn leaders_of(object: &Value) -> Option<String> {
+    let template = object.pointer("/spec/template/metadata").and_then(|meta| ObjectMeta::deserialize(meta).ok())?;
+    asks_for_lws(&template).filter(|labels| labels.group.is_none()).map(|labels| labels.name.to_owned())
+}
+
 fn is_suspended(object: &Value) -> bool {
     object.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true)
 }
@@ -249,6 +255,11 @@ fn cause(kind: Kind, object: &Value, below: &[(GroupKey, bool)]) -> Option<Strin
     let owners = if kind == Kind::CronJob { "Job" } else { "ReplicaSet" };
     if let Some(why) = wants_none(kind, object) {
         return Some(why.to_owned());
+    }
+    if let Some(name) = leaders_of(object) {
+        return Some(format!(
+            "its pods lead groups of LeaderWorkerSet {name}, and each group has a PodGroup: name one of its leaders, as pod/{name}-0"
+        ));
     }
     if below.is_empty() {
         let suspended = if is_suspended(object) { ": it is suspended (spec.suspend)" } else { "" };

@@ -97,7 +97,17 @@ fn for_an_object_without_a_group_the_cause_is_named() {
     let made = "podgroup-0a1b2c3d-0000-1111-2222-333344445555";
     let finished = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
     let suspended = json!({"spec": {"suspend": true}});
+    let lws = json!({"labels": {"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/worker-index": "0",
+        "leaderworkerset.sigs.k8s.io/template-revision-hash": "r1"},
+        "annotations": {"leaderworkerset.sigs.k8s.io/size": "4", "podgroup.dev/gang": "leaderworkerset"}});
+    let leaders = json!({"spec": {"template": {"metadata": lws}}});
     let table = [
+        (
+            Kind::StatefulSet,
+            leaders,
+            vec![(made, true)],
+            "its pods lead groups of LeaderWorkerSet serve, and each group has a PodGroup: name one of its leaders, as pod/serve-0",
+        ),
         (Kind::Deployment, json!({"spec": {"replicas": 0}}), vec![(made, true)], "it wants no pods (replicas: 0)"),
         (Kind::Deployment, json!({}), vec![(made, false)], "none of its ReplicaSets wants pods"),
         (Kind::DaemonSet, json!({"status": {"desiredNumberScheduled": 0}}), vec![(made, true)], "no node matches it"),

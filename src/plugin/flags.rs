@@ -287,12 +287,17 @@ fn parse_target(text: &str) -> Result<Target, String> {
     parse_name(name).map(|name| Target { kind: Some(kind), name })
 }
 
-/// Returns the error for a kind that `why` does not read. A JobSet has the PodGroups of its Jobs, or one PodGroup for each attempt.
+/// Returns the error for a kind that `why` does not read. A JobSet has the PodGroups of its Jobs, or one PodGroup for each attempt; a LeaderWorkerSet has one for
+/// each group, of the operator or of our controller.
 fn not_a_kind(kind: &str, name: &str) -> String {
-    if is_name(name) && ["jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"].contains(&&*kind.to_ascii_lowercase()) {
+    let lower = kind.to_ascii_lowercase();
+    if is_name(name) && ["jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"].contains(&&*lower) {
         return format!(
             "name a Job of JobSet {name} (job/NAME), or the PodGroup of the whole JobSet (podgroup/jobset-{name}-0 for its first attempt)"
         );
+    }
+    if is_name(name) && (lower == "lws" || lower.starts_with("leaderworkerset")) {
+        return format!("name the leader of a group of LeaderWorkerSet {name}: pod/{name}-0 is the first");
     }
     format!("{kind:?} is none of podgroup, deployment, statefulset, job, cronjob, daemonset, replicaset, pod")
 }
@@ -342,6 +347,9 @@ mod tests {
             ("podgroup.scheduling.volcano.sh/x", Kind::PodGroup),
         ] {
             assert_eq!(parse_target(text), target(Some(kind), "x"), "as kubectl prints it");
+        }
+        for lws in ["lws/x", "leaderworkersets/x", "leaderworkerset.leaderworkerset.x-k8s.io/x"] {
+            assert!(parse_target(lws).unwrap_err().contains("pod/x-0"), "{lws}");
         }
         for jobset in ["jobset/x", "jobset.jobset.x-k8s.io/x"] {
             let error = parse_target(jobset).unwrap_err();

@@ -203,7 +203,7 @@ fn pod(names: &Names, object: &DynamicObject, key: Key) -> PodFact {
     let owner = controller.or_else(|| meta.uid.clone()).unwrap_or_default();
     let asked =
         names.group_annotations.iter().find_map(|name| annotation(name)).filter(|group| !is_generated(&names.generated_prefix, group));
-    let (group, group_owner) = match asked.or_else(|| of_jobset(meta)) {
+    let (group, group_owner) = match asked.or_else(|| of_jobset(meta)).or_else(|| of_lws(meta)) {
         Some(group) => (group, None),
         None => (format!("{}{owner}", names.generated_prefix), Some(owner)),
     };
@@ -233,6 +233,21 @@ fn of_jobset(meta: &ObjectMeta) -> Option<String> {
     let attempt = label("restart-attempt").filter(is_number)?;
     let _jobs = label("global-replicas").filter(is_number).filter(|jobs| !jobs.starts_with('0'))?;
     asks.then(|| format!("jobset-{name}-{attempt}"))
+}
+
+/// Returns the PodGroup of its group of a LeaderWorkerSet, if the pod asks for it. The annotation has a meaning only beside the labels with the name of the
+/// LeaderWorkerSet, the number of the group and the revision of the template, and the annotation with its size.
+fn of_lws(meta: &ObjectMeta) -> Option<String> {
+    let label = |name: &str| meta.labels.as_ref()?.get(&format!("leaderworkerset.sigs.k8s.io/{name}"));
+    let annotations = meta.annotations.as_ref()?;
+    let is_number = |text: &&String| (1..10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = label("name").filter(|name| is_dns_label(name))?;
+    let group = label("group-index").filter(is_number)?;
+    let is_hash = |text: &&String| (1..=20).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9'));
+    let revision = label("template-revision-hash").filter(is_hash)?;
+    let _size =
+        annotations.get("leaderworkerset.sigs.k8s.io/size").filter(is_number).filter(|size| size.bytes().any(|byte| byte != b'0'))?;
+    (annotations.get("podgroup.dev/gang")? == "leaderworkerset").then(|| format!("lws-{name}-{group}-{revision}"))
 }
 
 /// Returns whether the text is a DNS-1123 label.
@@ -325,6 +340,24 @@ mod tests {
         assert_eq!(group(json!({"scheduling.k8s.io/group-name": "podgroup-mine"})), "podgroup-mine");
         assert_eq!(read_pod(&json!({})).group_owner.as_deref(), Some(OWNER));
         assert_eq!(read_pod(&json!({"scheduling.k8s.io/group-name": "spark"})).group_owner, None);
+    }
+
+    #[test]
+    fn a_pod_may_ask_for_its_group_of_a_leaderworkerset() {
+        let of = |gang: &str, [name, group, revision, size]: [&str; 4]| {
+            let labels = json!({"leaderworkerset.sigs.k8s.io/name": name, "leaderworkerset.sigs.k8s.io/group-index": group,
+                "leaderworkerset.sigs.k8s.io/template-revision-hash": revision});
+            let annotations = json!({"podgroup.dev/gang": gang, "leaderworkerset.sigs.k8s.io/size": size});
+            of_lws(&serde_json::from_value(json!({"annotations": annotations, "labels": labels})).unwrap())
+        };
+        assert_eq!(of("leaderworkerset", ["serve", "2", "5b9c", "4"]).as_deref(), Some("lws-serve-2-5b9c"));
+        assert_eq!(of("jobset", ["serve", "2", "5b9c", "4"]), None);
+        for (at, value) in [(0, "Serve"), (1, "x"), (1, ""), (2, ""), (2, "a-b"), (3, "00"), (3, "many")] {
+            let mut all = ["serve", "2", "5b9c", "4"];
+            all[at] = value;
+            assert_eq!(of("leaderworkerset", all), None, "{all:?}");
+        }
+        assert_eq!(of_lws(&ObjectMeta::default()), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::resources::Resources;
 
 use super::fault::Fault;
-use super::membership::{GroupKey, asks_for_jobset, controller_of, named_group};
+use super::membership::{GroupKey, asks_for_jobset, asks_for_lws, controller_of, named_group};
 use super::names::{COPIED_PREFIX, GANG, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use super::pod::PodSpec;
 use super::pod_facts::request_of_template;
@@ -110,7 +110,8 @@ impl ObjectRef {
     }
 }
 
-/// The object that created an owner together with others, as a JobSet creates its Jobs.
+/// The object whose pods have one PodGroup, seen from one of their owners: a JobSet from each of its Jobs, the leader of a group of a LeaderWorkerSet from the
+/// StatefulSet of its workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerSet {
     /// The object itself.
@@ -205,12 +206,16 @@ impl OwnerFacts {
         let (wants_pods, gang) = object.wants();
         let set = object.set();
         let named = named_group(template.metadata.annotations.as_ref()).is_some();
-        let asks = asks_for_jobset(&template.metadata).is_some();
+        let asks = asks_for_jobset(&template.metadata).is_some() || asks_for_lws(&template.metadata).is_some();
         let mut faults = Vec::new();
         // Pods that ask and are not of a JobSet wait for a PodGroup that nothing creates; that is their own reason.
         let annotations = template.metadata.annotations.as_ref();
         if let Some(gang) = annotations.and_then(|annotations| annotations.get(GANG)).filter(|_| !asks && !named) {
-            faults.push(Fault::new(GANG, gang, "it is ignored: only jobset has a meaning, on the pod template of a JobSet"));
+            faults.push(Fault::new(
+                GANG,
+                gang,
+                "it is ignored: only jobset and leaderworkerset have a meaning, on the pod templates of such an object",
+            ));
         }
         Self {
             object: ObjectRef::of(&K::kind(&()), &K::api_version(&()), meta),

@@ -1,14 +1,14 @@
-//! Owners that are known only through their pods: a bare pod, and a controller of a kind that is not watched.
+//! Owners that are known only through their pods: a bare pod, a controller of a kind that is not watched, and the leader of a group of a LeaderWorkerSet.
 
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
 use crate::api::Pod;
-use crate::api::membership::controller_of;
+use crate::api::membership::{asks_for_lws, controller_of};
 use crate::api::pod_facts::request_of_template;
 
-use super::{Gang, GroupAnnotations, ObjectRef, OwnerFacts, group_annotations, priority_class};
+use super::{Gang, GroupAnnotations, ObjectRef, OwnerFacts, OwnerSet, group_annotations, priority_class};
 
 /// Returns whether owners of this kind are watched. The facts that pods have about such an owner are not used, because only the watch shows whether the
 /// owner exists.
@@ -31,11 +31,15 @@ pub struct PodSource {
 }
 
 impl PodSource {
-    /// Reads the facts from a pod; `None` if the controller of the pod is watched.
+    /// Reads the facts from a pod; `None` if the controller of the pod is watched, and the pod is not the leader of its PodGroup.
     #[must_use]
     pub fn of(pod: &Pod) -> Option<Self> {
         let meta = &pod.metadata;
+        let born = meta.creation_timestamp.as_ref().map(|time| time.0);
+        let led = asks_for_lws(meta).filter(|labels| labels.is_leader);
+        let led = led.and_then(|labels| Some((labels.key(meta.namespace.as_deref().unwrap_or_default())?, labels.size)));
         let (object, gang) = match controller_of(meta) {
+            _ if led.is_some() => (ObjectRef::of("Pod", "v1", meta), Gang::Unknown),
             Some(owner) if is_watched(&owner.api_version, &owner.kind) => return None,
             Some(owner) => (ObjectRef::referred(owner, meta), Gang::Unknown),
             None => (
@@ -45,6 +49,7 @@ impl PodSource {
                 ),
             ),
         };
+        let set = led.map(|(group, pods)| OwnerSet { object: object.clone(), owners: 1, group, joins: true, index: 0, pods, born });
         let mut faults = Vec::new();
         let owner = OwnerFacts {
             object,
@@ -52,7 +57,7 @@ impl PodSource {
             wants_pods: true,
             gang,
             parent: None,
-            set: None,
+            set,
             scheduler: Arc::from(pod.spec.scheduler_name.as_str()),
             annotations: group_annotations(meta),
             template_annotations: GroupAnnotations::new(),
@@ -63,6 +68,6 @@ impl PodSource {
             selector: None,
             faults,
         };
-        Some(Self { born: meta.creation_timestamp.as_ref().map(|time| time.0), owner })
+        Some(Self { born, owner })
     }
 }

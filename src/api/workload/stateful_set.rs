@@ -4,10 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
+use crate::api::lws::LwsLabels;
+use crate::api::membership::{asks_for_lws, controller_of};
 use crate::api::podgroup::Selector;
 use crate::api::wire::resource;
 
-use super::{Gang, PodOwner, PodTemplate, count};
+use super::{Gang, ObjectRef, OwnerSet, PodOwner, PodTemplate, count};
 
 /// A StatefulSet. Only the fields that are used are decoded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -53,5 +55,21 @@ impl PodOwner for StatefulSet {
             _ => Gang::One("a StatefulSet creates its pods one after the other unless its podManagementPolicy is Parallel; 1 is used"),
         };
         (replicas > 0, gang)
+    }
+
+    /// Returns the leader of these workers, if a LeaderWorkerSet created them.
+    fn set(&self) -> Option<OwnerSet> {
+        let (meta, template) = (&self.metadata, &self.spec.template.metadata);
+        let leader = controller_of(meta).filter(|owner| owner.kind == "Pod" && owner.api_version == "v1")?;
+        let group = LwsLabels::of(template)?.key(meta.namespace.as_deref().unwrap_or_default())?;
+        Some(OwnerSet {
+            object: ObjectRef::referred(leader, meta),
+            owners: 1,
+            group,
+            joins: asks_for_lws(template).is_some(),
+            index: 1,
+            pods: count(self.spec.replicas, 1),
+            born: meta.creation_timestamp.as_ref().map(|time| time.0),
+        })
     }
 }

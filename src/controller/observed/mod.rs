@@ -13,6 +13,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::api::jobset::{jobset_of_group, selector_of_jobset};
+use crate::api::lws::selector_of_lws;
 use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts};
 use crate::api::{GroupKey, Uid};
 use crate::lifecycle::{CacheChange, DesiredGroup, Existing, Members, Owner};
@@ -255,6 +256,11 @@ impl Observed {
             let desired = self.owners.desired_of_set(key, &self.schedulers);
             let owner = desired.map_or(without, |desired| OwnerSnapshot::Served(Box::new(desired)));
             return (owner, Some(selector_of_jobset(name, attempt)));
+        }
+        if let Some(selector) = selector_of_lws(&key.name) {
+            let desired = self.pods.leader(key).and_then(|leader| self.owners.desired_by_leader(key, leader, &self.schedulers));
+            let owner = desired.map_or(OwnerSnapshot::Gone, |desired| OwnerSnapshot::Served(Box::new(desired)));
+            return (owner, Some(selector));
         }
         match seen {
             Some(ObservedOwner::Unserved { selector, .. }) => (OwnerSnapshot::Unserved, selector.as_deref().map(str::to_owned)),

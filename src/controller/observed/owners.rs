@@ -167,6 +167,28 @@ impl Owners {
         intend_for_set(key, &owners, queue, schedulers)
     }
 
+    /// Returns the desired PodGroup of the leader of a group of a LeaderWorkerSet and of its workers. The StatefulSet of the workers says how many there are and
+    /// what they request. Until it exists, and if its template names another scheduler, the leader says how many pods the group has, and each counts as what
+    /// the leader requests.
+    pub(super) fn desired_by_leader(&self, key: &GroupKey, leader: &OwnerFacts, schedulers: &[String]) -> Option<DesiredGroup> {
+        let is_led = |facts: &&OwnerFacts| {
+            let is_ours = schedulers.iter().any(|name| **name == *facts.scheduler);
+            is_ours && !facts.deleting && facts.set.as_ref().is_some_and(|set| set.joins && set.object.uid == leader.object.uid)
+        };
+        let workers: Vec<&OwnerFacts> = self.in_set(key).filter_map(ObservedOwner::facts).filter(is_led).collect();
+        let mut alone = leader.clone();
+        if let Some(set) = alone.set.as_mut().filter(|_| !workers.is_empty()) {
+            set.pods = 1;
+        }
+        let owners: Vec<&OwnerFacts> = std::iter::once(&alone).chain(workers).collect();
+        let queue = self.namespaces.get(&key.namespace).and_then(|namespace| namespace.queue.as_deref());
+        let mut desired = intend_for_set(key, &owners, queue, schedulers)?;
+        // Its own metadata names it. The owner reference of the workers may not.
+        desired.intent.owner = leader.object.clone();
+        desired.event_target = leader.object.clone();
+        Some(desired)
+    }
+
     /// Returns the PodGroups of all owners with a template that names a served scheduler, and of the sets that owners join.
     pub(super) fn served(&self) -> impl Iterator<Item = GroupKey> {
         let served = self.by_uid.values().filter(|(_, seen)| matches!(seen, ObservedOwner::Served(_))).map(|(_, seen)| seen.key());

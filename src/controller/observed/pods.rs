@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::api::workload::PodSource;
+use crate::api::workload::{OwnerFacts, PodSource};
 use crate::api::{GroupKey, Uid};
 use crate::lifecycle::Members;
 use crate::runtime::watch::WatchEvent;
@@ -117,6 +117,13 @@ impl Pods {
         let living = members.filter(|(_, member)| !member.deleting);
         let sources = living.filter_map(|(uid, member)| Some((owner.as_ref() == Some(uid), member.source.as_deref()?)));
         sources.max_by_key(|(is_owner, source)| (*is_owner, source.born)).map(|(_, source)| source)
+    }
+
+    /// Returns the newest active member that leads the PodGroup: the leader of a group of a LeaderWorkerSet.
+    pub(super) fn leader(&self, key: &GroupKey) -> Option<&OwnerFacts> {
+        let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get(uid)).filter(|member| !member.deleting);
+        let leads = |source: &&PodSource| source.owner.set.as_ref().is_some_and(|set| set.group == *key);
+        members.filter_map(|member| member.source.as_deref()).filter(leads).max_by_key(|source| source.born).map(|source| &source.owner)
     }
 
     /// Returns the PodGroups in these namespaces with an owner that is known only through pods. It reads every PodGroup, which is acceptable because

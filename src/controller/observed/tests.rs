@@ -402,6 +402,7 @@ fn an_unwatched_owner_without_pods_is_unknown() {
     assert!(observed.snapshot(&key(3)).owner.desired().is_some());
 }
 
+mod lws;
 mod orders;
 mod sets;
 

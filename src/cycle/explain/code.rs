@@ -120,7 +120,7 @@ codes! {
         "request less, make it preemptable, or give its queue more";
     NotEnoughPods:
         "fewer pods exist than `minMember`",
-        "look at the status and Events of the owner. With `startupPolicy: InOrder` or `dependsOn` a JobSet starts its later roles only when the earlier ones are ready, so they cannot be one gang";
+        "look at the status and Events of the owner. With `startupPolicy: InOrder` or `dependsOn` a JobSet starts its later roles only when the earlier ones are ready, so they cannot be one gang. The same holds for a LeaderWorkerSet with `startupPolicy: LeaderReady` or an exclusive topology";
     NotEnoughPodsOfTask:
         "fewer pods of a task exist than `minTaskMember` says",
         "look at the status and Events of the owner";
@@ -137,8 +137,8 @@ codes! {
         "the anti-affinity of the pod, or of running pods, keeps it away from most nodes",
         "add nodes, in a further domain of its topology key; or wait";
     PodGroupNotFound:
-        "the PodGroup of the pods does not exist: the one that they name, or that of their JobSet (`podgroup.dev/gang: jobset`)",
-        "create it, or remove the annotation. The controller creates that of a JobSet if the pod template names a scheduler that it serves";
+        "the PodGroup of the pods does not exist: the one that they name, or that of their JobSet or group of a LeaderWorkerSet (`podgroup.dev/gang`)",
+        "create it, or remove the annotation. The controller creates those of JobSets and LeaderWorkerSets if the pod template names a scheduler that it serves";
     PreemptionBackoff:
         "pods that had to leave are still there; it is retried",
         "look at their PodDisruptionBudget";

@@ -72,7 +72,7 @@ impl<'a> Refused<'a> {
                 let name = self.explanation.and_then(|all| all.pod_group.as_deref()).map(|name| format!(" {name}")).unwrap_or_default();
                 format!(
                     "PodGroup{name} must be made, or its pods not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet \
-                     (podgroup.dev/gang: jobset) if the pod template names a scheduler that it serves"
+                     or a group of a LeaderWorkerSet (podgroup.dev/gang) if the pod template names a scheduler that it serves"
                 )
             }
             Code::PreemptionBackoff => {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::accounting::{QueueFault, Why};
 use crate::api::jobset::jobset_of_group;
+use crate::api::lws::selector_of_lws;
 use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::cache::Phase;
@@ -154,11 +155,16 @@ fn of_members(known: &Known<'_>, members: &Members) -> Vec<String> {
     if missing > 0 {
         // A gang of no members is no advice.
         let fewer = if there > 0 { format!(" (or minMember must be {there})") } else { String::new() };
-        let why = if known.owned && jobset_of_group(&group.key.name).is_some() {
+        let why = if group.managed && jobset_of_group(&group.key.name).is_some() {
             // The controller does not read JobSets, and nothing on a Job or pod says in which order they start.
             "if the JobSet has startupPolicy: InOrder or dependsOn, its later Jobs start only when the earlier ones are ready, and these wait for the \
              whole gang. Then write podgroup.dev/gang: jobset only on the pod templates of roles that start together, and the number of their pods as \
              scheduling.volcano.sh/group-min-member. Otherwise the Events of the JobSet and of its Jobs say what keeps the members from being made"
+        } else if group.managed && selector_of_lws(&group.key.name).is_some() {
+            // The controller does not read LeaderWorkerSets, and nothing on a pod says when the workers start.
+            "if the LeaderWorkerSet has startupPolicy: LeaderReady, its workers are made only when the leader is ready, and with an exclusive topology only \
+             when it has a node; and the leader waits for the whole gang. Then write scheduling.volcano.sh/group-min-member: \"1\" on both pod templates. \
+             Both must also have podgroup.dev/gang: leaderworkerset. Otherwise the Events of the StatefulSets say what keeps the members from being made"
         } else if group.status.phase.as_deref() == Some(Phase::Pending.as_str()) {
             "its phase is Pending, and an operator may create pods only after the PodGroup is admitted"
         } else {

@@ -163,7 +163,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         (
             "PodGroupNotFound",
             Case::said(Refusal::NoGroup { name: "g".into() }),
-            "PodGroup g must be made, or its pods not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet (podgroup.dev/gang: jobset)",
+            "PodGroup g must be made, or its pods not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet or a group of a LeaderWorkerSet (podgroup.dev/gang)",
         ),
         (
             "NodeAffinity",
@@ -354,20 +354,24 @@ fn gated_members_of_a_task_exist_already() {
 }
 
 #[test]
-fn the_order_in_which_a_jobset_starts_its_roles_is_named_where_members_of_the_whole_jobset_are_missing() {
-    let advice = |name: &str, owner: Option<&str>| {
-        let mut group = group("ns", name, 3, "q");
+fn the_order_in_which_an_operator_starts_pods_is_named_where_members_of_a_podgroup_of_the_controller_are_missing() {
+    let advice = |name: &str, managed: bool| {
+        let mut group = GroupFacts { managed, ..group("ns", name, 3, "q") };
         group.status.phase = Some("Pending".to_owned());
         let refusal = Refusal::NotEnoughTasks { wanted: 3, there: 1, gated: 0 };
         let case = Case { group, pods: vec![pod("ns", "a", name, &[("cpu", 1)])], ..Case::said(refusal) };
-        let facts = Facts { owner: owner.map(str::to_owned), ..case.facts(true) };
-        Report::of(facts, Timestamp::UNIX_EPOCH).changes.join("\n")
+        Report::of(case.facts(true), Timestamp::UNIX_EPOCH).changes.join("\n")
     };
-    let order = "lacks 2 of its 3 members (or minMember must be 1): if the JobSet has startupPolicy: InOrder or dependsOn";
-    let of_jobset = advice("jobset-train-0", Some("JobSet train"));
-    assert!(of_jobset.contains(order) && !of_jobset.contains("only after the PodGroup is admitted"), "{of_jobset}");
-    for (name, owner) in [("jobset-train-0", None), ("podgroup-1", Some("Job train")), ("jobset-train", Some("JobSet train"))] {
-        let other = advice(name, owner);
+    let lacks = "lacks 2 of its 3 members (or minMember must be 1): if the ";
+    for (name, order) in [
+        ("jobset-train-0", "JobSet has startupPolicy: InOrder or dependsOn"),
+        ("lws-serve-0-5b9c", "LeaderWorkerSet has startupPolicy: LeaderReady"),
+    ] {
+        let said = advice(name, true);
+        assert!(said.contains(&format!("{lacks}{order}")) && !said.contains("only after the PodGroup is admitted"), "{said}");
+    }
+    for (name, managed) in [("jobset-train-0", false), ("lws-volcano-0-5b9c", false), ("podgroup-1", true), ("jobset-train", true)] {
+        let other = advice(name, managed);
         assert!(!other.contains("startupPolicy") && other.contains("only after the PodGroup is admitted"), "{name}: {other}");
     }
 }
