@@ -20,7 +20,7 @@ JOBS ?= 3
 TIMES ?= 5
 MINUTES ?= 60
 # The cases of `make operators`.
-OPERATORS = E1 E2 E3 E4 E5
+OPERATORS = E1 E2 E3 E4 E4-leader-ready E5 E6
 # The minors of Kubernetes before the usual one (e2e/tools/kubernetes-*), and the cases that run there: one and more of each kind that depends on the API server.
 KUBERNETES ?= 1.35 1.34
 VERSIONS = C6 C7 L1 O3-job A7 Q1 Q15 T1 V1 V5 P1 P4 K9 U6

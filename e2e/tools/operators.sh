@@ -20,6 +20,10 @@ case $operator in
     module=github.com/kubeflow/training-operator version=v1.8.1 sum=h1:mVvoBSCInbMBX0gGSn4+Ihj3ycwoLO1iEAw+0qPhQfc=
     package=cmd/training-operator.v1 manifests=manifests/overlays/standalone example=examples/pytorch/simple.yaml minutes=4
     ;;
+  lws-0.6.0)
+    module=sigs.k8s.io/lws version=v0.6.0 sum=h1:qHvhm54daBzL1S/+e8bafp7BKRC3jhrqY+EgpDGf41o=
+    package=cmd manifests=config/default example=docs/examples/sample/lws-restart-policy.yaml minutes=4
+    ;;
   lws-0.7.0)
     module=sigs.k8s.io/lws version=v0.7.0 sum=h1:qWfzX8+UBak+Hq0+m/PuE3uO0mp/3dmm5q/h/7z31A8=
     package=cmd manifests=config/default example=docs/examples/sample/gang-scheduling/lws-sample-volcano.yaml minutes=4
@@ -42,7 +46,7 @@ secretGenerator: [{name: kubeflow-trainer-webhook-cert, options: {disableNameSuf
     package=. manifests=deploy/local-path-storage.yaml example=examples/pvc/pvc.yaml minutes=2
     ;;
   *)
-    echo "no operator is called '$operator'; there are mpi-operator, training-operator, lws-0.7.0, jobset, trainer and local-path-provisioner" >&2
+    echo "no operator is called '$operator'; there are mpi-operator, training-operator, lws-0.6.0, lws-0.7.0, jobset, trainer and local-path-provisioner" >&2
     exit 1
     ;;
 esac

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Page, apply, as_read, change, delete, end_pod, group_names, is_their_example, kind_of, pods, variant, wait_condition, wait_minimum,
-    wait_nothing, wait_owners, wait_running, wait_whole,
+    wait_nothing, wait_owners, wait_running, wait_whole, with_spec,
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
 use crate::cluster::Cluster;
@@ -64,7 +64,7 @@ pub(super) async fn job_set(w: &mut World) -> Result<()> {
     ends_and_leaves_nothing(&client, &sets).await?;
 
     // One that may restart is the example with a failure policy. The driver has succeeded by then, and does not count for the next attempt.
-    let restarting = variant(w.cluster(), &file, "JobSet", &[("/spec", with_restarts(w.cluster(), &file).await?)]).await?;
+    let restarting = with_spec(w.cluster(), &file, "JobSet", &[("failurePolicy", json!({"maxRestarts": 1}))]).await?;
     apply(w.cluster(), &restarting).await?;
     wait_running(&client, PODS, 5).await?;
     let before = uids(&client).await?;
@@ -173,15 +173,6 @@ async fn one_role_runs(client: &Client) -> Result<()> {
         Ok(Seen::when(counts == [(1, 1), (0, 4)] || counts == [(0, 1), (4, 4)], || format!("with a node, of all: {bound:?}")))
     })
     .await
-}
-
-/// Returns the spec of the manifest, with one restart allowed.
-async fn with_restarts(cluster: &Cluster, file: &str) -> Result<Value> {
-    let mut spec = as_read(cluster, file, "JobSet").await?.get("spec").cloned().unwrap_or_default();
-    if let Some(spec) = spec.as_object_mut() {
-        spec.insert("failurePolicy".to_owned(), json!({"maxRestarts": 1}));
-    }
-    Ok(spec)
 }
 
 /// Waits until exactly these PodGroups exist.

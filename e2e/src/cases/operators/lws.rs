@@ -1,16 +1,17 @@
-//! Row E4: LeaderWorkerSet 0.7.0, which creates a PodGroup for each group of a leader and its workers.
+//! Rows E4: LeaderWorkerSet 0.7.0, which creates a PodGroup for each group of a leader and its workers.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
+use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::{
-    Page, apply, as_read, change, delete, is_their_example, kind_of, pods, uid, wait_group_count, wait_nothing, wait_replaced,
-    wait_running, wait_whole,
+    Page, apply, as_read, change, delete, is_their_example, kind_of, pods, uid, wait_group_count, wait_minimum, wait_nothing,
+    wait_replaced, wait_running, wait_whole, with_spec,
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
 use crate::objects::{NAMESPACE, field, make_node, podgroups};
@@ -20,21 +21,21 @@ use crate::world::World;
 
 const NAMES: Names = Names { operator: "lws-0.7.0", namespace: "lws-system", account: "lws-controller-manager" };
 
-const WEBHOOKS: Webhooks = Webhooks { secret: "lws-webhook-server-cert", told: Told::Configuration("config.lws.x-k8s.io/v1alpha1") };
+pub(super) const WEBHOOKS: Webhooks =
+    Webhooks { secret: "lws-webhook-server-cert", told: Told::Configuration("config.lws.x-k8s.io/v1alpha1") };
 
-const FLAG: &str = "--leader-elect=false";
+pub(super) const FLAG: &str = "--leader-elect=false";
+
+/// The LeaderWorkerSet of the page, and its pods.
+const SET: &str = "lws-sample-volcano";
+const PODS: &str = "leaderworkerset.sigs.k8s.io/name=lws-sample-volcano";
 
 /// E4. Two groups of four wait with room for three. With room for seven one of them runs, with room for all both. A container restarts, and its group starts anew. The
 /// set is scaled and deleted. Only the PodGroups of the operator exist meanwhile.
 pub(super) async fn groups(w: &mut World) -> Result<()> {
-    const SET: &str = "lws-sample-volcano";
-    const PODS: &str = "leaderworkerset.sigs.k8s.io/name=lws-sample-volcano";
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "3"), ("memory", "64Gi")]).await?;
-    let page = Page::read("leaderworkerset")?;
-    let operator = Operator::serving(w.cluster(), NAMES, WEBHOOKS, vec![FLAG.to_owned()], page.code_after("Configure ")?).await?;
-    apply(w.cluster(), &page.file_after("Grant the rights on PodGroups with ")?).await?;
-    let sets = kind_of(&client, "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
+    let Started { page, operator, sets } = begin(w).await?;
     let manifest = as_read(w.cluster(), &page.file_after("Apply ")?, "LeaderWorkerSet").await?;
     is_their_example(w.cluster(), manifest, &operator, "LeaderWorkerSet").await?;
 
@@ -74,6 +75,52 @@ pub(super) async fn groups(w: &mut World) -> Result<()> {
     operator.end().await
 }
 
+/// E4-leader-ready. The operator creates the workers of a group when its leader is ready, and asks for one member and for the resources of all. With
+/// `--admit-by=nodes` the leader waits where there is room for three of four, and says why. With room for four all run.
+pub(super) async fn leader_ready(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "3"), ("memory", "64Gi")]).await?;
+    let scheduler = w.scheduler()?;
+    scheduler.also("--admit-by=nodes");
+    scheduler.terminate().await?;
+    scheduler.restart().await?;
+    let Started { page, operator, sets } = begin(w).await?;
+    let (field, value) = page.code_after("Limit: with ")?.split_once(": ").context("the page names no field with its value")?;
+    let file = page.file_after("Apply ")?;
+    let file = with_spec(w.cluster(), &file, "LeaderWorkerSet", &[(field, json!(value)), ("replicas", json!(1))]).await?;
+
+    apply(w.cluster(), &file).await?;
+    wait_whole(&client, PODS, 1).await?;
+    let groups = wait_group_count(&client, 1).await?;
+    let group = groups.first().context("no PodGroup")?;
+    wait_minimum(&client, group, 1).await?;
+    group_says(&client, group, "the cluster is full: cpu requested 4, used 0, available to queues in the cluster 3").await?;
+    make_node(&client, "n2", &[("cpu", "1"), ("memory", "64Gi")]).await?;
+    wait_running(&client, PODS, 4).await?;
+    delete(&sets, SET).await?;
+    wait_nothing(&client, PODS).await?;
+    queue_uses(&client, "default", "cpu", "0").await?;
+    accounting_matches_api(w).await?;
+    operator.end().await
+}
+
+/// LeaderWorkerSet, after its start.
+struct Started {
+    page: Page,
+    operator: Operator,
+    /// The LeaderWorkerSets.
+    sets: Api<DynamicObject>,
+}
+
+/// Starts LeaderWorkerSet as the page says, with the rights of the page.
+async fn begin(w: &World) -> Result<Started> {
+    let page = Page::read("leaderworkerset")?;
+    let operator = Operator::serving(w.cluster(), NAMES, WEBHOOKS, vec![FLAG.to_owned()], page.code_after("Configure ")?).await?;
+    apply(w.cluster(), &page.file_after("Grant the rights on PodGroups with ")?).await?;
+    let sets = kind_of(&w.client(), "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
+    Ok(Started { page, operator, sets })
+}
+
 /// Waits until one of two groups runs, then fails if a pod of the other gets a node within two seconds.
 async fn one_runs(client: &Client, labels: &str) -> Result<()> {
     let state = || async {
@@ -92,7 +139,7 @@ async fn one_runs(client: &Client, labels: &str) -> Result<()> {
 }
 
 /// Writes that a container of a pod has restarted, as its kubelet does.
-async fn restart_container(client: &Client, name: &str) -> Result<()> {
+pub(super) async fn restart_container(client: &Client, name: &str) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let mut statuses = api.get(name).await?.status.and_then(|status| status.container_statuses).context("no container status")?;
     for status in &mut statuses {

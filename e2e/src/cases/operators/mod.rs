@@ -4,6 +4,7 @@
 
 mod jobset;
 mod lws;
+mod lws_whole;
 mod mpi;
 mod page;
 mod trainer;
@@ -21,7 +22,7 @@ use crate::objects::{NAMESPACE, condition, field, podgroups};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::phases;
 use crate::world::Setup;
-use page::{Page, apply, as_read, is_their_example, variant};
+use page::{Page, apply, as_read, is_their_example, variant, with_spec};
 
 /// Returns the rows E. They run in `make operators` and in the soak, and each builds its operator where the cache has none, which takes minutes.
 ///
@@ -64,12 +65,28 @@ pub(super) fn rows() -> Vec<Case> {
         .within(secs(1200))
         .only_in_soak(),
         case!(
+            "E4-leader-ready",
+            "LeaderWorkerSet 0.7.0: workers that are created after their leader, with --admit-by=nodes",
+            ours(),
+            lws::leader_ready
+        )
+        .within(secs(1200))
+        .only_in_soak(),
+        case!(
             "E5",
             "Trainer: a TrainJob waits whole, runs whole, replaces a pod, is suspended and ended, through JobSet and the PodGroup of its Job",
             ours(),
             trainer::train_job
         )
         .within(secs(1800))
+        .only_in_soak(),
+        case!(
+            "E6",
+            "LeaderWorkerSet 0.6.0: with the opt-in each group waits whole, runs whole and restarts whole; the set is scaled and deleted",
+            ours(),
+            lws_whole::set
+        )
+        .within(secs(1200))
         .only_in_soak(),
     ]
 }
@@ -102,9 +119,9 @@ pub(super) async fn wait_whole(client: &Client, labels: &str, count: usize) -> R
     holds_for(secs(2), "none of them gets a node", waiting).await
 }
 
-/// Waits until no pod has these labels.
+/// Waits until no pod has these labels. The garbage collector looks for kinds that are new to it every 30 s.
 async fn wait_no_pods(client: &Client, labels: &str) -> Result<()> {
-    wait_until(secs(30), &format!("no pod with {labels} is left"), || async {
+    wait_until(secs(60), &format!("no pod with {labels} is left"), || async {
         let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
         let pods: Vec<_> = api.list(&ListParams::default().labels(labels)).await?.items.iter().map(ResourceExt::name_any).collect();
         Ok(Seen::when(pods.is_empty(), || format!("{pods:?}")))

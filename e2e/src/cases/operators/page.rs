@@ -88,6 +88,14 @@ pub(super) async fn variant(cluster: &Cluster, file: &str, kind: &str, edits: &[
     Ok(path(&file)?.to_owned())
 }
 
+/// Writes the object of this kind in a file into another file, with these fields in its spec. Returns that file.
+pub(super) async fn with_spec(cluster: &Cluster, file: &str, kind: &str, fields: &[(&str, Value)]) -> Result<String> {
+    let mut spec = as_read(cluster, file, kind).await?.get("spec").cloned().unwrap_or_default();
+    let of_spec = spec.as_object_mut().with_context(|| format!("the {kind} in {file} has no spec"))?;
+    of_spec.extend(fields.iter().map(|(field, value)| ((*field).to_owned(), value.clone())));
+    variant(cluster, file, kind, &[("/spec", spec)]).await
+}
+
 /// Fails unless the manifest of the page is the example of the project, but for images, requests, scheduler names and the annotations that make a gang. `ours` is
 /// the manifest without what else the page adds.
 pub(super) async fn is_their_example(cluster: &Cluster, mut ours: Value, operator: &Operator, kind: &str) -> Result<()> {
