@@ -201,6 +201,16 @@ impl Cluster {
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+
+    /// Waits until the API server serves every CRD. kubectl gives up on one that has no condition yet, so it is asked again.
+    pub async fn crds_established(&self) -> Result<()> {
+        let wait = ["wait", "--for=condition=Established", "--all", "crd", "--timeout=10s"];
+        wait_until(secs(20), "every CRD is served", || async {
+            self.run("kubectl", &wait).await?;
+            Ok(Seen::Yes(()))
+        })
+        .await
+    }
 }
 
 async fn copy_folder(from: &Path, to: &Path) -> Result<()> {

@@ -91,7 +91,7 @@ async fn installed(cluster: &Cluster, names: Names) -> Result<PathBuf> {
     let folder = built(names.operator).await?;
     let manifests = folder.join("manifests.yaml");
     cluster.run("kubectl", &["apply", "--server-side", "--filename", path(&manifests)?]).await?;
-    cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
+    cluster.crds_established().await?;
     Ok(folder)
 }
 

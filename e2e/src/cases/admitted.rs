@@ -67,7 +67,7 @@ async fn wait_pods(cluster: &Cluster, count: usize) -> Result<()> {
 async fn monitors_and_alerts(cluster: &Cluster) -> Result<()> {
     let crds = kit::crate_folder().join("crds/monitoring.yaml");
     cluster.run("kubectl", &["apply", "-f", crds.to_str().context("the path of the repository")?]).await?;
-    cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
+    cluster.crds_established().await?;
     let said = "serviceMonitor.labels.release=prometheus,alerts.labels.release=prometheus,alerts.for.PodgroupNotReady=20m";
     for values in [
         "commonLabels.team=x",

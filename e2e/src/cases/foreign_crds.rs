@@ -161,8 +161,7 @@ async fn apply(cluster: &Cluster, file: &str) -> Result<()> {
     cluster
         .run("kubectl", &["apply", "--server-side", "--force-conflicts", "-f", file.to_str().context("the path of the repository")?])
         .await?;
-    cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
-    Ok(())
+    cluster.crds_established().await
 }
 
 /// Removes more from the older CRDs than any version of Volcano lacks: the status of PodGroups except the phase, and the status subresource of Queues.

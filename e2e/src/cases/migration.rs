@@ -162,7 +162,7 @@ async fn volcano(cluster: &Cluster) -> Result<PathBuf> {
     std::fs::write(folder.join("templates/rest.yaml"), VOLCANO)?;
     let chart = folder.to_str().context("the folder's path")?;
     cluster.run("helm", &["install", "volcano", chart, "--namespace", "volcano-system", "--create-namespace"]).await?;
-    cluster.run("kubectl", &["wait", "--for=condition=Established", "--all", "crd", "--timeout=20s"]).await?;
+    cluster.crds_established().await?;
     wait_until(secs(10), "Queues can be created", || async {
         queues(&cluster.client()).list(&ListParams::default()).await?;
         podgroups(&cluster.client()).list(&ListParams::default()).await?;
