@@ -8,7 +8,7 @@ use crate::resources::Resources;
 
 use super::fault::Fault;
 use super::membership::GroupKey;
-use super::names::{CONTROLLER, DEFAULT_QUEUE, MANAGED_BY};
+use super::names::DEFAULT_QUEUE;
 use super::pod_facts::{is_protected, preemptable};
 use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
@@ -92,7 +92,7 @@ impl GroupFacts {
             priority_class: spec.priority_class_name.clone().filter(|class| !class.is_empty()),
             preemptable: preemptable(meta),
             protected: is_protected(meta),
-            managed: meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|by| by == CONTROLLER),
+            managed: group.is_managed(),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: meta.deletion_timestamp.is_some(),
             network_topology: asks_for_hard_topology(meta)

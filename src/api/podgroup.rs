@@ -7,6 +7,7 @@ use kube::core::{NamespaceResourceScope, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::names::{CONTROLLER, MANAGED_BY};
 use super::quantities::RawResources;
 use super::wire::resource;
 
@@ -58,6 +59,14 @@ pub struct PodGroupSpec {
     /// How the pods are divided into subgroups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_group_policy: Option<Vec<SubGroupPolicy>>,
+}
+
+impl PodGroup {
+    /// Returns whether podgroup-controller manages the PodGroup, as its label says.
+    #[must_use]
+    pub fn is_managed(&self) -> bool {
+        self.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|by| by == CONTROLLER)
+    }
 }
 
 /// The pattern of a queue name in the schema: a DNS-1123 subdomain, or an empty text, which some tools write for the default queue.

@@ -28,8 +28,7 @@ pub fn existing(group: &PodGroup, served: &[String]) -> Existing {
         resource_version: meta.resource_version.clone().unwrap_or_default(),
     };
     let annotation = |key: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
-    let maker = meta.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY));
-    if maker.map(String::as_str) != Some(CONTROLLER) {
+    if !group.is_managed() {
         return Existing::Foreign(version, NotOurs::Unlabelled);
     }
     let applied = annotation(APPLIED).and_then(|text| serde_json::from_str::<Applied>(text).ok());

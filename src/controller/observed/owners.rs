@@ -151,20 +151,23 @@ impl Owners {
         self.namespaces.get(namespace).is_some_and(|namespace| namespace.deleting)
     }
 
+    /// Returns the queue that the namespace names for its PodGroups.
+    fn queue_of(&self, namespace: &str) -> Option<&str> {
+        self.namespaces.get(namespace)?.queue.as_deref()
+    }
+
     /// Returns the desired PodGroup of this owner, from the owner, its Deployment and its namespace.
     pub(super) fn desired(&self, owner: &OwnerFacts, schedulers: &[String]) -> Option<DesiredGroup> {
         let deployment = owner.parent.as_ref().and_then(|parent| self.deployments.get(&parent.uid));
         // A Deployment in another namespace does not count, whatever UID a tenant wrote into an owner reference.
         let deployment = deployment.filter(|deployment| deployment.namespace == owner.object.namespace);
-        let queue = self.namespaces.get(owner.object.namespace.as_str()).and_then(|namespace| namespace.queue.as_deref());
-        intend(owner, deployment, queue, schedulers)
+        intend(owner, deployment, self.queue_of(&owner.object.namespace), schedulers)
     }
 
     /// Returns the desired PodGroup of the owners of a set; `None` if none of them asks for it.
     pub(super) fn desired_of_set(&self, key: &GroupKey, schedulers: &[String]) -> Option<DesiredGroup> {
         let owners: Vec<&OwnerFacts> = self.in_set(key).filter_map(ObservedOwner::facts).collect();
-        let queue = self.namespaces.get(&key.namespace).and_then(|namespace| namespace.queue.as_deref());
-        intend_for_set(key, &owners, queue, schedulers)
+        intend_for_set(key, &owners, self.queue_of(&key.namespace), schedulers)
     }
 
     /// Returns the desired PodGroup of the leader of a group of a LeaderWorkerSet and of its workers. The StatefulSet of the workers says how many there are and
@@ -181,8 +184,7 @@ impl Owners {
             set.pods = 1;
         }
         let owners: Vec<&OwnerFacts> = std::iter::once(&alone).chain(workers).collect();
-        let queue = self.namespaces.get(&key.namespace).and_then(|namespace| namespace.queue.as_deref());
-        let mut desired = intend_for_set(key, &owners, queue, schedulers)?;
+        let mut desired = intend_for_set(key, &owners, self.queue_of(&key.namespace), schedulers)?;
         // Its own metadata names it. The owner reference of the workers may not.
         desired.intent.owner = leader.object.clone();
         desired.event_target = leader.object.clone();

@@ -113,17 +113,19 @@ impl Pods {
     /// * Otherwise the newest pod counts. Of several pods of one second, the pod with the greatest UID counts.
     pub(super) fn newest_source(&self, key: &GroupKey) -> Option<&PodSource> {
         let owner = key.owner();
-        let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get_key_value(uid));
-        let living = members.filter(|(_, member)| !member.deleting);
-        let sources = living.filter_map(|(uid, member)| Some((owner.as_ref() == Some(uid), member.source.as_deref()?)));
-        sources.max_by_key(|(is_owner, source)| (*is_owner, source.born)).map(|(_, source)| source)
+        self.sources(key).max_by_key(|(uid, source)| (owner.as_ref() == Some(uid), source.born)).map(|(_, source)| source)
     }
 
     /// Returns the newest active member that leads the PodGroup: the leader of a group of a LeaderWorkerSet.
     pub(super) fn leader(&self, key: &GroupKey) -> Option<&OwnerFacts> {
-        let members = self.by_group.get(key)?.iter().filter_map(|uid| self.members.get(uid)).filter(|member| !member.deleting);
         let leads = |source: &&PodSource| source.owner.set.as_ref().is_some_and(|set| set.group == *key);
-        members.filter_map(|member| member.source.as_deref()).filter(leads).max_by_key(|source| source.born).map(|source| &source.owner)
+        self.sources(key).map(|(_, source)| source).filter(leads).max_by_key(|source| source.born).map(|source| &source.owner)
+    }
+
+    /// Returns the active members that have facts about an owner, in the order of their UIDs.
+    fn sources(&self, key: &GroupKey) -> impl Iterator<Item = (&Uid, &PodSource)> {
+        let members = self.by_group.get(key).into_iter().flatten().filter_map(|uid| self.members.get_key_value(uid));
+        members.filter(|(_, member)| !member.deleting).filter_map(|(uid, member)| Some((uid, member.source.as_deref()?)))
     }
 
     /// Returns the PodGroups in these namespaces with an owner that is known only through pods. It reads every PodGroup, which is acceptable because
