@@ -43,6 +43,21 @@ fn the_pods_of_a_stateful_set_are_a_gang_only_if_they_are_created_in_parallel() 
 }
 
 #[test]
+fn only_a_stateful_set_that_a_pod_controls_has_the_workers_of_a_leader() {
+    let of = |api_version: &str, kind: &str| {
+        let metadata = json!({ "labels": { "leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": "1",
+            "leaderworkerset.sigs.k8s.io/template-revision-hash": "r1" }, "annotations": { "leaderworkerset.sigs.k8s.io/size": "4" } });
+        let owners = json!([{ "apiVersion": api_version, "kind": kind, "name": "serve-1", "uid": "u", "controller": true }]);
+        facts::<StatefulSet>(&json!({ "metadata": { "namespace": "ns", "ownerReferences": owners }, "spec": { "replicas": 3, "template": { "metadata": metadata } } })).set
+    };
+    let set = of("v1", "Pod").unwrap();
+    assert_eq!((&*set.group.name, &*set.object.name, set.pods, set.joins), ("lws-serve-1-r1", "serve-1", 3, false));
+    for (api_version, kind) in [("v1", "ReplicationController"), ("x/v1", "Pod"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")] {
+        assert_eq!(of(api_version, kind), None, "{kind}");
+    }
+}
+
+#[test]
 fn a_daemon_set_wants_pods_if_a_node_should_run_one_or_its_status_is_old() {
     let of = |generation: i64, observed: i64, desired: i32| {
         let status = json!({ "desiredNumberScheduled": desired, "observedGeneration": observed });

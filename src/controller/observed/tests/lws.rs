@@ -47,6 +47,11 @@ fn workers(leader: u32, gang: &str, scheduler: &str) -> ObservedOwner {
     ObservedOwner::of(&object, &["ours".to_owned()])
 }
 
+fn facts(seen: &mut ObservedOwner) -> &mut OwnerFacts {
+    let (ObservedOwner::Served(facts) | ObservedOwner::OtherScheduler(facts)) = seen else { panic!("facts of a set are stored") };
+    facts
+}
+
 fn sets(event: WatchEvent<ObservedOwner>) -> Observation {
     Observation::Owner(OwnerKind::StatefulSet, event)
 }
@@ -80,7 +85,9 @@ fn workers_that_the_leader_cannot_count_are_counted_by_its_size() {
     let former = workers(7, "leaderworkerset", "ours");
     // A webhook may set the scheduler on the pods.
     let by_webhook = workers(1, "leaderworkerset", "theirs");
-    for other in [former, by_webhook, workers(1, "", "ours")] {
+    let mut deleted = workers(1, "leaderworkerset", "ours");
+    facts(&mut deleted).deleting = true;
+    for other in [former, by_webhook, deleted, workers(1, "", "ours")] {
         let observed = observed([sets(reset(vec![other])), P(0, reset(vec![member(1, "0", "2")]))]);
         assert_eq!(desired(&observed), Some((uid(1), 4, "8".to_owned())));
     }
@@ -97,6 +104,16 @@ fn without_a_living_leader_the_group_has_no_owner() {
     observed.take(P(0, Delete(member(1, "0", "2"))));
     observed.take(P(0, Apply(member(3, "0", "2"))));
     assert_eq!(desired(&observed).map(|(owner, ..)| owner), Some(uid(3)), "the next leader");
+}
+
+#[test]
+fn the_leader_owns_the_podgroup_under_its_own_name_whatever_its_workers_call_it() {
+    let mut misnamed = workers(1, "leaderworkerset", "ours");
+    facts(&mut misnamed).set.as_mut().unwrap().object.name = "other".to_owned();
+    let observed = observed([sets(reset(vec![misnamed])), P(0, reset(vec![member(1, "0", "2")]))]);
+    let snapshot = observed.snapshot(&whole());
+    let desired = snapshot.owner.desired().unwrap();
+    assert_eq!((&*desired.intent.owner.name, &*desired.event_target.name), ("pod-1", "pod-1"));
 }
 
 #[test]
