@@ -102,34 +102,30 @@ pod() {
 # The label that such a pod would be created with.
 label_of() { pod "$@" | kubectl create --dry-run=server -f - -o 'jsonpath={.metadata.labels.podgroup\.dev/group}' 2>&1; }
 
-# The label that a pod of a JobSet would be created with: NAME ATTEMPT JOBS [value of podgroup.dev/gang].
-label_in_jobset() {
+# The label that a pod with a controller would be created with: ANNOTATIONS LABELS, each as pairs of YAML.
+label_with() {
   kubectl create --dry-run=server -f - -o 'jsonpath={.metadata.labels.podgroup\.dev/group}' 2>&1 <<END
 apiVersion: v1
 kind: Pod
 metadata:
   name: probe
   namespace: check-a
-  annotations: {podgroup.dev/gang: "${4-jobset}"}
-  labels: {jobset.sigs.k8s.io/jobset-name: "$1", jobset.sigs.k8s.io/restart-attempt: "$2", jobset.sigs.k8s.io/global-replicas: "$3"}
-  ownerReferences: [{apiVersion: batch/v1, kind: Job, name: x, uid: 99999999-1111-2222-3333-444444444444, controller: true}]
-spec: {schedulerName: podgroup-scheduler, containers: [{name: c, image: none}]}
-END
-}
-
-# The label that a pod of a LeaderWorkerSet would be created with: NAME GROUP REVISION SIZE [value of podgroup.dev/gang [PodGroup that it names]].
-label_in_lws() {
-  kubectl create --dry-run=server -f - -o 'jsonpath={.metadata.labels.podgroup\.dev/group}' 2>&1 <<END
-apiVersion: v1
-kind: Pod
-metadata:
-  name: probe
-  namespace: check-a
-  annotations: {podgroup.dev/gang: "${5-leaderworkerset}", leaderworkerset.sigs.k8s.io/size: "$4", scheduling.k8s.io/group-name: "${6-}"}
-  labels: {leaderworkerset.sigs.k8s.io/name: "$1", leaderworkerset.sigs.k8s.io/group-index: "$2", leaderworkerset.sigs.k8s.io/template-revision-hash: "$3"}
+  annotations: {$1}
+  labels: {$2}
   ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: x, uid: 99999999-1111-2222-3333-444444444444, controller: true}]
 spec: {schedulerName: podgroup-scheduler, containers: [{name: c, image: none}]}
 END
+}
+# The same for a pod of a JobSet: NAME ATTEMPT JOBS [value of podgroup.dev/gang].
+label_in_jobset() {
+  label_with "podgroup.dev/gang: \"${4-jobset}\"" \
+    "jobset.sigs.k8s.io/jobset-name: \"$1\", jobset.sigs.k8s.io/restart-attempt: \"$2\", jobset.sigs.k8s.io/global-replicas: \"$3\""
+}
+# The same for a pod of a LeaderWorkerSet: NAME GROUP REVISION SIZE [value of podgroup.dev/gang [PodGroup that it names]].
+label_in_lws() {
+  local lws=leaderworkerset.sigs.k8s.io
+  label_with "podgroup.dev/gang: \"${5-leaderworkerset}\", $lws/size: \"$4\", scheduling.k8s.io/group-name: \"${6-}\"" \
+    "$lws/name: \"$1\", $lws/group-index: \"$2\", $lws/template-revision-hash: \"$3\""
 }
 
 # The API server learns of a policy from a watch, a moment after helm is done: whoever needs stamps must wait for one, as here.
