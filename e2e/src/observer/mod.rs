@@ -30,6 +30,7 @@ pub mod finding;
 pub mod gangs;
 pub mod history;
 pub mod judge;
+mod membership;
 pub mod object_checks;
 mod observing;
 pub mod queue_usage;
