@@ -55,6 +55,11 @@ fn volcano(kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", kind), plural)
 }
 
+/// Returns whether the pod has a node.
+pub fn has_node(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+}
+
 /// Returns a JSON object of amounts.
 pub fn amounts(amounts: Amounts<'_>) -> Value {
     Value::Object(amounts.iter().map(|(name, amount)| ((*name).to_owned(), json!(amount))).collect::<Map<_, _>>())

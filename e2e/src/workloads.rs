@@ -16,7 +16,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::objects::{Amounts, NAMESPACE, SCHEDULER_NAME, container, podgroups};
+use crate::objects::{Amounts, NAMESPACE, SCHEDULER_NAME, container, has_node, podgroups};
 use crate::wait::{Seen, secs, wait_until};
 
 /// Annotation: how many members must run together.
@@ -170,7 +170,7 @@ pub fn phases(pods: &[Pod]) -> BTreeMap<String, usize> {
     let mut phases = BTreeMap::new();
     for pod in pods {
         let phase = pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
-        let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let bound = has_node(pod);
         let key = if bound { phase } else { format!("{phase}, unbound") };
         *phases.entry(key).or_default() += 1;
     }

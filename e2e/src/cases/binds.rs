@@ -11,7 +11,7 @@ use super::ledger::stays_unbound;
 use super::seen::{accounting_matches_api, accounting_matches_api_within, bound, group_says, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{
-    NAMESPACE, bind, condition, container, make_member, make_node, make_pod, make_podgroup, make_queue, make_queue_of, podgroups,
+    NAMESPACE, bind, condition, container, has_node, make_member, make_node, make_pod, make_podgroup, make_queue, make_queue_of, podgroups,
     set_allocatable,
 };
 use crate::wait::{Seen, millis, secs, wait_until};
@@ -212,7 +212,7 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
     Owner::deployment("web").replicas(3).gang("3").make_in(&client, "other").await?;
     wait_until(secs(5), "the gang of the other namespace is bound", || async {
         let all = Api::<Pod>::namespaced(client.clone(), "other").list(&ListParams::default()).await?.items;
-        let bound = all.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
+        let bound = all.iter().filter(|pod| has_node(pod)).count();
         Ok(Seen::when(bound == 3, || format!("{bound} of {} are bound", all.len())))
     })
     .await?;

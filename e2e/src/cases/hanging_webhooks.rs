@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::handover::make_classes;
 use super::seen::{accounting_matches_api, queue_uses_within};
 use crate::faults::{Fault, Rule, Verb};
-use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_node, podgroups_in};
+use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, has_node, make_node, podgroups_in};
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::owner::{Owner, group_name, groups_made, wait_min_member};
 use crate::world::World;
@@ -266,9 +266,7 @@ async fn pod_on(client: &Client, namespace: &str, name: &str, class: &str, node:
 async fn wait_bound(client: &Client, namespace: &str, class: &str, count: usize, seconds: u64) -> Result<()> {
     wait_until(secs(seconds), &format!("{count} pods of class {class} are bound in {namespace}"), || async {
         let all = Api::<Pod>::namespaced(client.clone(), namespace).list(&ListParams::default().labels(&format!("class={class}"))).await?;
-        let has_node =
-            |pod: &&Pod| pod.metadata.deletion_timestamp.is_none() && pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-        let bound = all.iter().filter(has_node).count();
+        let bound = all.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && has_node(pod)).count();
         Ok(Seen::when(bound == count, || format!("{bound} of {} are", all.items.len())))
     })
     .await

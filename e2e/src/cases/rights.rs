@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::installs::wait_readyz;
 use crate::cluster::Cluster;
-use crate::objects::{field, make_node, make_queue, podgroups, queues};
+use crate::objects::{field, has_node, make_node, make_queue, podgroups, queues};
 use crate::programs::Program;
 use crate::rendered::Rendered;
 use crate::wait::{Seen, holds_for, secs, wait_until};
@@ -83,8 +83,7 @@ async fn to_see_all_kinds(cluster: &Cluster, scheduler: &mut Program) -> Result<
     Workload::new("later").replicas(2).gang("2").make(&client).await?;
     wait_one_group(&client, "later", 10).await?;
     holds_for(secs(3), "nothing is bound while a list is missing", || async {
-        let bound =
-            pods_of(&client, "later").await?.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
+        let bound = pods_of(&client, "later").await?.iter().filter(|pod| has_node(pod)).count();
         Ok(Seen::when(bound == 0, || format!("{bound} pods")))
     })
     .await?;

@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::http;
-use crate::objects::{condition, field, milli_of, podgroups, queues};
+use crate::objects::{condition, field, has_node, milli_of, podgroups, queues};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::pods_of;
 use crate::world::World;
@@ -96,8 +96,7 @@ pub(super) async fn queue_is(client: &Client, queue: &str, state: &str) -> Resul
 
 /// Returns how many pods of `name` are bound, without terminating pods.
 pub(super) async fn bound(client: &Client, name: &str) -> Result<usize> {
-    let has_node = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-    Ok(pods_of(client, name).await?.iter().filter(has_node).count())
+    Ok(pods_of(client, name).await?.iter().filter(|pod| has_node(pod)).count())
 }
 
 /// Returns how many pods the scheduler has bound since its start.

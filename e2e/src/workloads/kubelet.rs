@@ -7,15 +7,14 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::{phases, pods_of};
-use crate::objects::NAMESPACE;
+use crate::objects::{NAMESPACE, has_node};
 use crate::wait::{Seen, secs, wait_until};
 
 /// Waits until `name` has `count` bound pods, and makes them run.
 pub async fn run(client: &Client, name: &str, count: usize, seconds: u64) -> Result<()> {
-    let bound = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let waiting = wait_until(secs(seconds), &format!("{count} pods of {name} are bound"), || async {
         let pods: Vec<Pod> = pods_of(client, name).await?.into_iter().filter(living).collect();
-        let all = pods.len() == count && pods.iter().all(bound);
+        let all = pods.len() == count && pods.iter().all(has_node);
         let seen = format!("{:?}", phases(&pods));
         Ok(if all { Seen::Yes(pods) } else { Seen::NotYet(seen) })
     })

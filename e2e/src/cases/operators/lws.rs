@@ -14,7 +14,7 @@ use super::{
     wait_replaced, wait_running, wait_whole, with_spec,
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
-use crate::objects::{NAMESPACE, field, make_node, podgroups};
+use crate::objects::{NAMESPACE, field, has_node, make_node, podgroups};
 use crate::operator::{Names, Operator, Told, Webhooks};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::world::World;
@@ -126,7 +126,7 @@ async fn one_runs(client: &Client, labels: &str) -> Result<()> {
     let state = || async {
         let mut running: BTreeMap<String, usize> = BTreeMap::new();
         for pod in pods(client, labels).await? {
-            let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+            let bound = has_node(&pod);
             *running.entry(pod.labels().get("leaderworkerset.sigs.k8s.io/group-index").cloned().unwrap_or_default()).or_default() +=
                 usize::from(bound);
         }

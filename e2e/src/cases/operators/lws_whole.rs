@@ -13,7 +13,7 @@ use super::{
     wait_replaced, wait_running, wait_whole, with_spec,
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
-use crate::objects::{field, make_node, podgroups};
+use crate::objects::{field, has_node, make_node, podgroups};
 use crate::operator::{Names, Operator};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::MIN_MEMBER;
@@ -103,7 +103,7 @@ async fn without_opt_in(client: &Client) -> Result<()> {
     }
     let eleven = || async {
         let all = pods(client, PODS).await?;
-        let bound = all.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
+        let bound = all.iter().filter(|pod| has_node(pod)).count();
         Ok(Seen::when((bound, all.len()) == (11, 12), || format!("{bound} of {} pods have a node", all.len())))
     };
     wait_until(secs(20), "11 of 12 pods have a node", eleven).await?;
@@ -117,7 +117,7 @@ async fn two_groups_run(client: &Client) -> Result<String> {
         let all = pods(client, PODS).await?;
         for pod in &all {
             let group = pod.labels().get(GROUP).context("a pod has no number of its group")?.clone();
-            *bound.entry(group).or_default() += usize::from(pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()));
+            *bound.entry(group).or_default() += usize::from(has_node(pod));
         }
         let mut counts: Vec<_> = bound.values().copied().collect();
         counts.sort_unstable();
