@@ -54,7 +54,7 @@ fn manifests_of_the_pages_have_known_fields_values_and_annotations() {
         assert!(unknown.is_empty(), "{file} has the annotations {unknown:?}");
         seen.insert(kind);
     }
-    for kind in ["Queue", "Deployment", "Job", "JobSet", "LeaderWorkerSet"] {
+    for kind in ["Queue", "PodGroup", "Deployment", "Job", "JobSet", "LeaderWorkerSet"] {
         assert!(seen.contains(kind), "no manifest of a {kind}: {seen:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
 use crate::cluster::Cluster;
-use crate::objects::{make_node, podgroups};
+use crate::objects::{has_node, make_node, podgroups};
 use crate::operator::{Names, Operator, Told, Webhooks};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::MIN_MEMBER;
@@ -82,9 +82,7 @@ pub(super) async fn job_set(w: &mut World) -> Result<()> {
     wait_nothing(&client, PODS).await?;
 
     let named = || json!({"annotations": {"scheduling.k8s.io/group-name": SET}});
-    let group =
-        json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": SET}, "spec": {"minMember": 5}});
-    podgroups(&client).create(&PostParams::default(), &serde_json::from_value(group)?).await?;
+    apply(w.cluster(), &Page::read("jobset")?.file_after("as its `minMember`, as in ")?).await?;
     apply(w.cluster(), &variant(w.cluster(), &file, "JobSet", &[(WORKERS, named()), (DRIVER, named())]).await?).await?;
     wait_running(&client, PODS, 5).await?;
     wait_groups(&client, &[SET]).await?;
@@ -166,7 +164,7 @@ async fn one_role_runs(client: &Client) -> Result<()> {
         for pod in pods(client, PODS).await? {
             let role = pod.labels().get("jobset.sigs.k8s.io/replicatedjob-name").cloned().unwrap_or_default();
             let counts = bound.entry(role).or_default();
-            counts.0 += usize::from(pod.spec.is_some_and(|spec| spec.node_name.is_some()));
+            counts.0 += usize::from(has_node(&pod));
             counts.1 += 1;
         }
         let counts: Vec<_> = bound.values().copied().collect();
