@@ -64,7 +64,7 @@ RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: tools debug-build ## a local control plane, both programs and a story in four steps; stays up (DEMO_KEEP=0: does not)
+demo: tools debug-build ## a local control plane, both programs and four steps, each checked; stays up with a gang that waits (DEMO_KEEP=0: does not)
 	@$(RUNNER) demo $(if $(filter 0,$(DEMO_KEEP)),--down)
 
 demo-down: ## takes the demo's cluster down

@@ -13,7 +13,10 @@ use crate::say::{headline, line, paragraph};
 use crate::scratch::{self, Scratch};
 use crate::workloads::{Workload, delete, scale, wait_one_group, wait_running};
 use crate::world::{Setup, World};
-use crate::{artifacts, kit, say};
+use crate::{artifacts, kit, programs, say};
+
+/// The Deployment that waits while the demo's cluster stays up.
+const WAITING: &str = "waiting";
 
 /// Returns the folder of the demo's cluster between `make demo` and `make demo-down`.
 pub fn folder() -> PathBuf {
@@ -44,6 +47,9 @@ pub async fn play(keep: bool) -> Result<bool> {
         against.iter().for_each(paragraph);
     }
     if keep {
+        if against.is_empty() {
+            leave_waiting(&world).await?;
+        }
         what_to_look_at(&mut world)?;
         world.keep()?;
     } else {
@@ -160,13 +166,27 @@ async fn two_queues(world: &mut World) -> Result<()> {
     Ok(())
 }
 
+/// Leaves a gang that waits because of step 4's parent queue, so that the commands have something to explain.
+async fn leave_waiting(world: &World) -> Result<()> {
+    let client = world.client();
+    Workload::new(WAITING).replicas(2).gang("2").asks(HALF).queue("test-sub-0").make(&client).await?;
+    let group = wait_one_group(&client, WAITING, 10).await?.name_any();
+    wait_unschedulable(&client, &group).await?;
+    paragraph(format!("The Deployment {WAITING} was created beside job-2. It stays, and waits for the same reason as job-2 before."));
+    Ok(())
+}
+
 fn what_to_look_at(world: &mut World) -> Result<()> {
     headline("commands to try");
     let kubectl = world.cluster().kit().program("kubectl");
+    let tools = kubectl.parent().context("kubectl has no folder")?;
+    let scheduler_url = format!("http://127.0.0.1:{}", world.scheduler()?.port());
     line(format!("  export KUBECONFIG={}", world.cluster().kubeconfig().display()));
-    line(format!("  alias kubectl={}", kubectl.display()));
+    line(format!("  export PATH={}:{}:$PATH", programs::folder()?.display(), tools.display()));
     for command in [
-        "kubectl get podgroups,queues -o wide",
+        &format!("kubectl podgroup why deploy/{WAITING} --scheduler-url {scheduler_url}"),
+        &format!("kubectl podgroup tree --scheduler-url {scheduler_url}"),
+        "kubectl get podgroups,queues.scheduling.volcano.sh -o wide",
         "kubectl describe podgroups",
         "kubectl get events --sort-by=.lastTimestamp",
         "kubectl get pods -o wide",
