@@ -13,6 +13,7 @@ use super::pod_facts::{is_protected, preemptable};
 use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
 use super::uid::Uid;
+use super::unknown_fields;
 use super::unsupported::asks_for_hard_topology;
 
 /// A PodGroup as the scheduler knows it.
@@ -50,8 +51,10 @@ pub struct GroupFacts {
     pub sub_groups: bool,
     /// Its present status, so that an equal status is not written again. Only the phase Completed is trusted.
     pub status: PodGroupStatus,
-    /// The invalid values.
+    /// The invalid values. With one of them nothing is placed.
     pub faults: Vec<Fault>,
+    /// The unknown fields of its spec, as one fault. They block nothing.
+    pub unknown: Option<Fault>,
 }
 
 impl GroupFacts {
@@ -101,6 +104,7 @@ impl GroupFacts {
             sub_groups: spec.sub_group_policy.iter().flatten().any(is_hard),
             status: group.status.clone().unwrap_or_default(),
             faults,
+            unknown: unknown_fields::fault(&spec.unknown),
         }
     }
 }

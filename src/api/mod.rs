@@ -38,6 +38,7 @@ pub mod priority_class;
 pub mod quantities;
 pub mod queue;
 pub mod uid;
+mod unknown_fields;
 pub mod unsupported;
 pub mod volumes;
 mod wire;

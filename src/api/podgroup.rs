@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::{CONTROLLER, MANAGED_BY};
 use super::quantities::RawResources;
+use super::unknown_fields;
 use super::wire::resource;
 
 /// A group of pods that are scheduled together: minMember pods at once, or none.
@@ -21,7 +22,7 @@ pub struct PodGroup {
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The desired state.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unknown_fields::remember")]
     pub spec: PodGroupSpec,
     /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,6 +60,15 @@ pub struct PodGroupSpec {
     /// How the pods are divided into subgroups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_group_policy: Option<Vec<SubGroupPolicy>>,
+    /// The names of the first unknown fields.
+    #[serde(skip)]
+    pub unknown: Vec<String>,
+}
+
+impl unknown_fields::Spec for PodGroupSpec {
+    fn unknown(&mut self) -> &mut Vec<String> {
+        &mut self.unknown
+    }
 }
 
 impl PodGroup {

@@ -15,6 +15,7 @@ use super::names::{CLOSED, CLOSING, OPEN, QUEUE_DESIRED_STATE};
 use super::podgroup::QUEUE;
 use super::quantities::{self, RawResources};
 use super::uid::Uid;
+use super::unknown_fields;
 use super::wire::resource;
 
 /// A queue with a quota of the cluster's resources. Queues form a tree.
@@ -27,7 +28,7 @@ pub struct Queue {
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The desired state.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unknown_fields::remember")]
     pub spec: QueueSpec,
     /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +80,15 @@ pub struct QueueSpec {
     #[schemars(range(min = 1, max = 65535), extend("default" = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
+    /// The names of the first unknown fields.
+    #[serde(skip)]
+    pub unknown: Vec<String>,
+}
+
+impl unknown_fields::Spec for QueueSpec {
+    fn unknown(&mut self) -> &mut Vec<String> {
+        &mut self.unknown
+    }
 }
 
 /// The node groups that the pods of a queue may or may not use.
@@ -249,7 +259,7 @@ impl QueueFacts {
         let guarantee = spec.guarantee.as_ref().and_then(|guarantee| guarantee.resource.as_ref());
         // This fault comes first, because it keeps every pod of the queue from being placed.
         let node_groups = node_groups(spec.affinity.as_ref(), &mut faults);
-        Self {
+        let mut facts = Self {
             name: queue.metadata.name.clone().unwrap_or_default(),
             uid: Uid::from(queue.metadata.uid.as_deref().unwrap_or_default()),
             parent: spec.parent.clone().filter(|parent| !parent.is_empty()),
@@ -265,7 +275,10 @@ impl QueueFacts {
             priority: spec.priority.unwrap_or(0),
             status: queue.status.clone().unwrap_or_default(),
             faults,
-        }
+        };
+        // This one comes last: the Event of a queue has the first.
+        facts.faults.extend(unknown_fields::fault(&spec.unknown));
+        facts
     }
 }
 

@@ -167,6 +167,7 @@ pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -
         sub_groups: false,
         status: PodGroupStatus::default(),
         faults: Vec::new(),
+        unknown: None,
     }
 }
 

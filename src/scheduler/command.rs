@@ -48,7 +48,7 @@ pub enum Command {
         /// The time of the takeover.
         now: Timestamp,
     },
-    /// Write the status of a PodGroup, and an Event if the cause of its wait is new.
+    /// Write the status of a PodGroup, and Events: of a cause of its wait that is new, and of unknown fields.
     Group {
         /// The PodGroup.
         key: GroupKey,
@@ -56,8 +56,8 @@ pub enum Command {
         uid: Uid,
         /// The new status.
         status: PodGroupStatus,
-        /// The reason and message of the Event.
-        event: Option<(String, String)>,
+        /// The reasons and messages of the Events.
+        events: Vec<(String, String)>,
         /// The time of the decision.
         now: Timestamp,
     },
@@ -319,6 +319,9 @@ fn eviction_message(eviction: &Eviction) -> String {
 
 /// The reason of an Event about an invalid queue.
 const INVALID_QUEUE: &str = "InvalidQueue";
+
+/// The reason of an Event about a PodGroup with unknown fields.
+pub const UNKNOWN_FIELD: &str = "UnknownField";
 
 /// The namespace of Events about cluster-scoped objects, as in Kubernetes.
 pub const CLUSTER_EVENTS: &str = "default";

@@ -117,14 +117,13 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
     let writes = [state.tick(at(300)), state.tick(at(2500))].concat();
     assert_eq!(group_status(&writes).unwrap().phase.as_deref(), Some("Inqueue"));
     let message = |command: &Command| match command {
-        Command::Group { event: Some((_, message)), .. } => Some(message.clone()),
+        Command::Group { events, .. } => events.first().map(|(_, message)| message.clone()),
         Command::Pod { condition, .. } => condition.message.clone(),
         Command::Bind(_)
         | Command::Volume(_)
         | Command::Evict { .. }
         | Command::StopEvictions { .. }
         | Command::Fence { .. }
-        | Command::Group { .. }
         | Command::Queue { .. }
         | Command::QueueEvent { .. }
         | Command::PodEvent { .. }

@@ -21,7 +21,7 @@ use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
 use crate::runtime::lanes::{Lanes, Slots};
 
-use super::command::{Command, MADE};
+use super::command::{Command, MADE, UNKNOWN_FIELD};
 use super::event::{Subject, WriteOutcome};
 use super::pod_writes::PodWrites;
 use super::state::{Now, subject};
@@ -276,8 +276,12 @@ impl StatusWriter {
         // After a restart the refusal that the status shows already causes no Event.
         let refusal = group.refusal.as_deref().filter(|_| !runs_out(group, facts));
         let event = self.event(key, &facts.uid, refusal.map(Refusal::code), || said.clone()).filter(|_| !only_amounts_changed);
+        // Each PodGroup has one first status, so this Event needs no memory.
+        let unknown = facts.unknown.as_ref().filter(|_| stands.status.phase.is_none());
+        let unknown = unknown.map(|fault| (UNKNOWN_FIELD.to_owned(), fault.to_string()));
+        let events = unknown.into_iter().chain(event).collect();
         self.group_status.insert(key.clone(), WrittenStatus { uid: facts.uid.clone(), status: wanted.clone(), version: None });
-        Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, event, now: now.wall })
+        Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, events, now: now.wall })
     }
 
     /// Returns the Event for a refusal; `None` if the last Event had the same cause.

@@ -88,12 +88,17 @@ pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
 
 /// Waits until an Event on the queue contains `part`.
 pub(in crate::cases) async fn queue_complains(client: &Client, queue: &str, part: &str) -> Result<()> {
+    complains(client, "Queue", queue, "InvalidQueue", part).await
+}
+
+/// Waits for an Event on a Queue or PodGroup with this reason and a message that contains `part`.
+pub(in crate::cases) async fn complains(client: &Client, kind: &str, name: &str, wanted: &str, part: &str) -> Result<()> {
     let events: Api<Event> = Api::default_namespaced(client.clone());
-    wait_until(secs(5), &format!("an Event on queue {queue} contains: {part}"), || async {
-        let about = ListParams::default().fields(&format!("involvedObject.kind=Queue,involvedObject.name={queue}"));
+    wait_until(secs(5), &format!("an Event {wanted} on {kind} {name} contains: {part}"), || async {
+        let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name}"));
         let messages: Vec<_> = events.list(&about).await?.items.into_iter().map(|event| (event.reason, event.message)).collect();
         let right = |(reason, message): &(Option<String>, Option<String>)| {
-            reason.as_deref() == Some("InvalidQueue") && message.as_deref().is_some_and(|message| message.contains(part))
+            reason.as_deref() == Some(wanted) && message.as_deref().is_some_and(|message| message.contains(part))
         };
         Ok(Seen::when(messages.iter().any(right), || format!("{messages:?}")))
     })

@@ -31,11 +31,11 @@ impl Destination {
             Command::Bind(_) | Command::Volume(_) | Command::Evict { .. } | Command::StopEvictions { .. } | Command::Fence { .. } => {
                 Ok(String::new())
             }
-            Command::Group { key, uid, status, event, now } => {
+            Command::Group { key, uid, status, events, now } => {
                 let groups = Api::<PodGroup>::namespaced(self.client.clone(), &key.namespace);
                 let body = Patch::Merge(command::group_patch(&uid, &status));
                 let version = version(&self.caller.once("patch", "podgroups", groups.patch(&key.name, &params, &body)).await?);
-                if let Some((reason, message)) = event {
+                for (reason, message) in events {
                     self.event(command::event(&key, &uid, &reason, &message, now), &key.namespace).await;
                 }
                 Ok(version)

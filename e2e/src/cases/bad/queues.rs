@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::cases::ledger::stays_unbound;
 use crate::cases::seen::{group_says, queue_uses, queue_uses_within};
-use crate::cases::tree::queue_complains;
+use crate::cases::tree::{complains, queue_complains};
 use crate::http;
-use crate::objects::{make_node, make_queue, make_queue_of, patch_queue, queues, wait_made_queues};
+use crate::objects::{make_member, make_node, make_podgroup, make_queue, make_queue_of, patch_queue, queues, wait_made_queues};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
@@ -104,6 +104,7 @@ pub(in crate::cases) async fn amounts(w: &mut World) -> Result<()> {
         ("weighs-nothing", json!({"weight": 0}), true, ""),
         ("weighs-less", json!({"weight": -3, "priority": -2_147_483_648_i64}), true, ""),
         ("no-strategy", json!({"dequeueStrategy": "whatever"}), true, "dequeueStrategy"),
+        ("misspelt", json!({"capabilty": {"cpu": "0"}}), true, "capabilty"),
     ];
     for (name, spec, _, _) in &cases {
         // An amount that the API server refuses does not reach us.
@@ -136,7 +137,18 @@ pub(in crate::cases) async fn amounts(w: &mut World) -> Result<()> {
             wait_reported(port, name, "").await?;
         }
     }
-    Ok(())
+    queue_complains(&client, "misspelt", "spec \"capabilty\": no such field").await?;
+    patch_queue(&client, "misspelt", json!({"spec": {"capabilty": null, "capability": {"cpu": "1"}}})).await?;
+    wait_reported(port, "misspelt", "").await?;
+    misspelt_podgroup(&client).await
+}
+
+/// A PodGroup with a misspelt field: the field has no effect, and an Event names it.
+async fn misspelt_podgroup(client: &Client) -> Result<()> {
+    make_podgroup(client, "by-hand", json!({"minMembers": 2})).await?;
+    complains(client, "PodGroup", "by-hand", "UnknownField", "spec \"minMembers\": no such field").await?;
+    make_member(client, "alone", "by-hand", &[("cpu", "1")]).await?;
+    wait_running(client, "by-hand", 1, 10).await
 }
 
 /// Waits until `/debug/queues` reports a fault of this queue in the field; with an empty field, until it reports no fault.
