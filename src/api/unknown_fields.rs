@@ -56,6 +56,9 @@ mod tests {
     fn a_misspelt_field_is_named_and_blocks_nothing() {
         let said = "spec \"capabilty\": no such field, at least not in this version; it is not read";
         assert_eq!(queue(&json!({ "weight": 2, "capabilty": { "cpu": "4" } })), [said]);
+        // The Event of a queue has its first fault, and an invalid value comes first.
+        let both = queue(&json!({ "capabilty": {}, "dequeueStrategy": "lifo" }));
+        assert!(both[0].contains("dequeueStrategy") && both[1] == said, "{both:?}");
         let (unknown, may_be_placed) = group(&json!({ "minMembers": 4, "minresources": null, "queue": "q" }));
         let said = "spec \"minMembers, minresources\": no such field, at least not in this version; it is not read";
         assert_eq!((unknown.as_deref(), may_be_placed), (Some(said), true));
@@ -73,8 +76,10 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_harmless() {
         let many: Map<String, Value> = (0..10_000).map(|number| (format!("{number:05}\n{}", "x".repeat(1000)), json!([1]))).collect();
-        let [said] = &queue(&Value::Object(many))[..] else { panic!("one fault") };
+        let [said] = &queue(&Value::Object(many.clone()))[..] else { panic!("one fault") };
         assert!(said.starts_with("spec \"00000\\nxxx") && said.chars().count() < 200, "{said}");
+        let remembered = from_value::<Queue>(json!({ "metadata": {}, "spec": many })).unwrap().spec.unknown;
+        assert_eq!(remembered.iter().map(|name| name.chars().count()).collect::<Vec<_>>(), [81, 81, 81]);
     }
 
     #[test]

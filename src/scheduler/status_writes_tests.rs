@@ -37,8 +37,11 @@ fn unknown_fields_of_a_podgroup_are_told_once_beside_why_it_waits() {
     state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("7")), at(210));
     state.apply(Event::Groups(Change::Apply(GroupFacts { status, resource_version: "7".into(), ..misspelt })), at(220));
     state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 4)]))), at(5000));
-    let writes: Vec<Command> = (0..20).flat_map(|turn| answered(&mut state, 5000 + turn * 200)).collect();
-    assert_eq!((binds(&writes), told(writes)), (1, Vec::<String>::new()));
+    let mut writes = answered(&mut state, 5000);
+    state.learn(Report::Bound("ns/a".into()), at(5100));
+    writes.extend((0..20).flat_map(|turn| answered(&mut state, 5200 + turn * 200)));
+    assert!(binds(&writes) == 1 && group_status(&writes).is_some());
+    assert_eq!(told(writes), [""; 0]);
 }
 
 #[test]
