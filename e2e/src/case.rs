@@ -119,7 +119,7 @@ pub struct Selection {
     pub stock_places: bool,
 }
 
-/// Runs the selected cases of `table`, prints how each went and the sum. Returns whether all passed.
+/// Runs the selected cases of `table`, prints how each went and the sum. Returns whether all passed, and of all cases also whether they used each right of the chart.
 ///
 /// The whole list begins with its longest cases, so that no long one is left over at the end. While cases run, the cluster of the next one boots.
 pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
@@ -164,10 +164,8 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
     }
     run_again(&chosen, &mut outcomes).await;
     let passed = sum_up(&outcomes, start.elapsed());
-    if selection.cases.is_empty() {
-        compare_rights(outcomes);
-    }
-    Ok(passed)
+    let all_rights_used = !selection.cases.is_empty() || compare_rights(outcomes);
+    Ok(passed && all_rights_used)
 }
 
 /// Runs each inconclusive case once more, alone. The second result counts; the first one is printed, and its artifacts are kept.

@@ -98,13 +98,17 @@ pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
     failed == 0 && !outcomes.is_empty()
 }
 
-/// Prints which rights of the chart no program used in a run of all cases.
-pub fn compare_rights(outcomes: Vec<Outcome>) {
+/// Compares the rights that the chart grants with those that the programs used in a run of all cases, and prints the three that fewest requests used. Returns whether
+/// each right was used.
+pub fn compare_rights(outcomes: Vec<Outcome>) -> bool {
     let mut rights = Rights::default();
     outcomes.into_iter().for_each(|outcome| rights.add(outcome.rights));
     let unused = rights.unused();
-    say::line(format!("rights: {} granted, {} of them used", rights.granted.len(), rights.granted.len() - unused.len()));
-    unused.iter().for_each(|right| say::line(format!("the chart grants a right that no program used: {right}")));
+    let least: Vec<_> = rights.least_used().into_iter().take(3).map(|(right, requests)| format!("{right} ({requests})")).collect();
+    let (granted, used) = (rights.granted.len(), rights.granted.len() - unused.len());
+    say::line(format!("rights: {granted} granted, {used} of them used, and fewest requests used {}", least.join(", ")));
+    unused.iter().for_each(|right| say::line(format!("failed: RBAC: the chart grants a right that no program used: {right}")));
+    unused.is_empty()
 }
 
 /// Returns the id of a case without its round.
@@ -121,6 +125,19 @@ mod tests {
         let reasons = vec!["not within 60s".to_owned()];
         let (took, artifacts, faults, rights, constraints) = (secs(90), None, None, Rights::default(), JudgedConstraints::default());
         Outcome { name: "K4".to_owned(), reasons, took, only_late, stalled, artifacts, seed: 0, faults, rights, constraints }
+    }
+
+    #[test]
+    fn a_right_that_no_program_used_in_any_case_fails_the_run() {
+        let case = |used: &[&str]| {
+            let granted = ["a get pods", "b get leases"].map(str::to_owned).into();
+            Outcome {
+                rights: Rights { granted, used: used.iter().map(|each| ((*each).to_owned(), 1)).collect() },
+                ..failed(false, secs(0))
+            }
+        };
+        assert!(compare_rights(vec![case(&["a get pods"]), case(&["b get leases"])]));
+        assert!(!compare_rights(vec![case(&["a get pods"]), case(&["a get pods"])]));
     }
 
     #[test]

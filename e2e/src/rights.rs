@@ -2,7 +2,7 @@
 //!
 //! The authorizer of the API server reads roles and bindings with a watch, some time after helm returns. A program that starts earlier would see a refusal that a
 //! real pod would not see, because pulling its image takes longer. A missing right is a refused request, which fails its case; a right that no program uses in all
-//! cases together is named at the end of the run.
+//! cases together fails the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +38,13 @@ impl Rights {
     /// Returns the rights that are granted and that no request used.
     pub fn unused(&self) -> Vec<&str> {
         self.granted.iter().filter(|right| !self.used.contains_key(*right)).map(String::as_str).collect()
+    }
+
+    /// Returns the granted rights that were used with the number of their requests, the fewest first.
+    pub fn least_used(&self) -> Vec<(&str, u64)> {
+        let mut used: Vec<_> = self.granted.iter().filter_map(|right| Some((right.as_str(), *self.used.get(right)?))).collect();
+        used.sort_by_key(|(_, requests)| *requests);
+        used
     }
 }
 
@@ -130,7 +137,7 @@ mod tests {
         assert_eq!(all.unused(), ["a get pods"]);
         all.add(rights(&["a list pods", "b get leases"], &["a get pods", "a list pods"]));
         assert_eq!(all.unused(), ["b get leases"]);
-        assert_eq!(all.used.get("a list pods"), Some(&2));
+        assert_eq!(all.least_used(), [("a get pods", 1), ("a list pods", 2)]);
     }
 
     #[test]
