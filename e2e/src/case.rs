@@ -164,8 +164,8 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
     }
     run_again(&chosen, &mut outcomes).await;
     let passed = sum_up(&outcomes, start.elapsed());
-    let all_rights_used = !selection.cases.is_empty() || compare_rights(outcomes);
-    Ok(passed && all_rights_used)
+    // A case that failed may not have come to its use of a right.
+    Ok(passed && (!selection.cases.is_empty() || compare_rights(outcomes)))
 }
 
 /// Runs each inconclusive case once more, alone. The second result counts; the first one is printed, and its artifacts are kept.

@@ -47,10 +47,9 @@ pub async fn play(keep: bool) -> Result<bool> {
         against.iter().for_each(paragraph);
     }
     if keep {
-        if against.is_empty() {
-            leave_waiting(&world).await?;
-        }
-        what_to_look_at(&mut world)?;
+        // After a false statement, or where the Deployment could not be created, the cluster stays up all the same.
+        let waits = against.is_empty() && leave_waiting(&world).await.inspect_err(|error| paragraph(say::brief(error))).is_ok();
+        what_to_look_at(&mut world, waits)?;
         world.keep()?;
     } else {
         tokio::task::spawn_blocking(move || drop(world)).await?;
@@ -176,15 +175,17 @@ async fn leave_waiting(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn what_to_look_at(world: &mut World) -> Result<()> {
+fn what_to_look_at(world: &mut World, waits: bool) -> Result<()> {
     headline("commands to try");
     let kubectl = world.cluster().kit().program("kubectl");
     let tools = kubectl.parent().context("kubectl has no folder")?;
     let scheduler_url = format!("http://127.0.0.1:{}", world.scheduler()?.port());
     line(format!("  export KUBECONFIG={}", world.cluster().kubeconfig().display()));
     line(format!("  export PATH={}:{}:$PATH", programs::folder()?.display(), tools.display()));
+    if waits {
+        line(format!("  kubectl podgroup why deploy/{WAITING} --scheduler-url {scheduler_url}"));
+    }
     for command in [
-        &format!("kubectl podgroup why deploy/{WAITING} --scheduler-url {scheduler_url}"),
         &format!("kubectl podgroup tree --scheduler-url {scheduler_url}"),
         "kubectl get podgroups,queues.scheduling.volcano.sh -o wide",
         "kubectl describe podgroups",

@@ -65,11 +65,11 @@ impl GroupFacts {
         self.status.phase.as_deref() == Some("Completed")
     }
 
-    /// Returns whether the other is equal except for its status.
+    /// Returns whether the other is equal except for its status and for fields that are not read.
     #[must_use]
     pub fn asks_the_same(&self, other: &Self) -> bool {
-        let (status, resource_version) = (other.status.clone(), other.resource_version.clone());
-        *other == Self { status, resource_version, ..self.clone() }
+        let (status, resource_version, unknown) = (other.status.clone(), other.resource_version.clone(), other.unknown.clone());
+        *other == Self { status, resource_version, unknown, ..self.clone() }
     }
 
     /// Reads the facts from the object.
@@ -130,6 +130,18 @@ mod tests {
         };
         assert!(managed(json!({ "podgroup.dev/managed-by": "podgroup-controller" })));
         assert!(!managed(json!({ "podgroup.dev/managed-by": "training-operator" })) && !managed(json!({})));
+    }
+
+    #[test]
+    fn a_status_and_an_unknown_field_ask_for_nothing() {
+        let facts = |body: serde_json::Value| GroupFacts::of(&serde_json::from_value(body).unwrap());
+        let group = facts(json!({ "metadata": { "name": "g", "resourceVersion": "1" }, "spec": { "minMember": 2 } }));
+        let noted = facts(json!({
+            "metadata": { "name": "g", "resourceVersion": "2" }, "spec": { "minMember": 2, "note": "x" }, "status": { "phase": "Inqueue" },
+        }));
+        assert!(group.asks_the_same(&noted) && noted.asks_the_same(&group) && group != noted);
+        let larger = facts(json!({ "metadata": { "name": "g", "resourceVersion": "1" }, "spec": { "minMember": 3 } }));
+        assert!(!group.asks_the_same(&larger));
     }
 
     #[test]

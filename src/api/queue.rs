@@ -276,7 +276,7 @@ impl QueueFacts {
             status: queue.status.clone().unwrap_or_default(),
             faults,
         };
-        // This one comes last: the Event of a queue has the first.
+        // After the others, because it blocks nothing: the Event of a queue has the first fault.
         facts.faults.extend(unknown_fields::fault(&spec.unknown));
         facts
     }
@@ -289,7 +289,8 @@ impl QueueFacts {
     pub fn obeying(mut self) -> Self {
         if self.closed_by_hand {
             let why = "not read with --queue-status=obey, where status.state says whether a queue is open";
-            self.faults.push(Fault::new(QUEUE_DESIRED_STATE, CLOSED, why));
+            // Before unknown fields, which block nothing: the Event of a queue has the first fault.
+            self.faults.insert(0, Fault::new(QUEUE_DESIRED_STATE, CLOSED, why));
         }
         self.closed_by_hand = matches!(self.status.state.as_deref(), Some(CLOSED | CLOSING));
         self

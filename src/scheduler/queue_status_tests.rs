@@ -74,7 +74,8 @@ fn a_podgroup_whose_pods_have_scheduling_gates_counts_as_inqueue_while_its_queue
 
 #[test]
 fn the_annotation_is_ignored_with_a_fault() {
-    let facts = QueueFacts { closed_by_hand: true, ..team("Open") };
+    let faults = vec![crate::api::Fault::new("spec", "capabilty", "no such field")];
+    let facts = QueueFacts { closed_by_hand: true, faults, ..team("Open") };
     let obeying = facts.obeying();
     assert!(!obeying.closed_by_hand);
     assert!(obeying.faults[0].to_string().contains("--queue-status=obey"), "{:?}", obeying.faults);

@@ -120,7 +120,5 @@ pub(in crate::cycle) fn broken_by_pod(cache: &Cache, facts: &PodFacts) -> Option
 
 /// Whether these new facts of a PodGroup break its nomination. The status does not matter: this scheduler writes it.
 pub(in crate::cycle) fn is_broken_by_group(cache: &Cache, facts: &GroupFacts) -> bool {
-    let Some(old) = cache.groups.get(&facts.key).and_then(|group| group.facts.as_ref()) else { return false };
-    let (status, resource_version) = (facts.status.clone(), facts.resource_version.clone());
-    (GroupFacts { status, resource_version, ..(**old).clone() }) != *facts
+    cache.groups.get(&facts.key).and_then(|group| group.facts.as_ref()).is_some_and(|old| !old.asks_the_same(facts))
 }

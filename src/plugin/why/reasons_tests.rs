@@ -344,6 +344,14 @@ fn the_code_of_the_condition_is_enough_for_advice_without_scheduler_and_permissi
 }
 
 #[test]
+fn unknown_fields_of_the_podgroup_are_named() {
+    let unknown = Some(api::Fault::new("spec", "minMembers", "no such field"));
+    let waits = Case::said(Refusal::NotEnoughTasks { wanted: 3, there: 1, gated: 0 });
+    let changes = Case { group: GroupFacts { unknown, ..group("ns", "g", 3, "q") }, ..waits }.report().changes.join("\n");
+    assert!(changes.contains("spec \"minMembers\": no such field"), "{changes}");
+}
+
+#[test]
 fn gated_members_of_a_task_exist_already() {
     let refusal = Refusal::NotEnoughPodsOfTask { task: "worker".into(), wanted: 2, there: 1, gated: 1 };
     let mut case = Case { group: group("ns", "g", 2, "q"), ..Case::said(refusal) };

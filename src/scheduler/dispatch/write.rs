@@ -68,7 +68,7 @@ impl Destination {
         }
     }
 
-    /// Sends an Event. A failure is only logged, because the condition has the same content.
+    /// Sends an Event. A failure is only logged, because a condition or `kubectl podgroup` has the same content.
     pub(super) async fn event(&self, body: Value, namespace: &str) {
         let events = Api::<k8s_openapi::api::core::v1::Event>::namespaced(self.client.clone(), namespace);
         let Ok(body) = serde_json::from_value(body) else { return };
