@@ -118,12 +118,13 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 
 # All random tests draw from one seed, which they print; PODGROUP_TEST_SEED repeats it.
 soak: SHIPPED = 1
-soak: tools $(if $(CASE),,provisioner) debug-build shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, the suite of `make versions`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1); with CASE these cases alone (CASE=K12-600 JOBS=1: two replicas of both programs on a full cluster)
+soak: tools $(if $(CASE),,provisioner) debug-build shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, the suites of `make versions` and `make operators`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1); with CASE these cases alone (CASE=K12-600 JOBS=1: two replicas of both programs on a full cluster)
 ifeq ($(CASE),)
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) PODGROUP_TEST_TIMES=$(MINUTES) \
 		cargo test --workspace $(OPTIMIZED) --lib -- --nocapture
 	$(compiled)/debug/podgroup-model large
 	@$(MAKE) --no-print-directory versions
+	@$(MAKE) --no-print-directory operators
 endif
 	@$(RUNNER) soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(foreach case,$(CASE),--case $(case))
 

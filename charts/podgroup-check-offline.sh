@@ -192,6 +192,9 @@ END
     equal "$each: a constraint without a selector gets the program's" 1 "$(grep -A12 'topologySpreadConstraints' "$work/program" | grep -c "app.kubernetes.io/component: $each")"
     equal "$each: an empty priority class is none" 0 "$(grep -c priorityClassName: "$work/program")"
   done
+  # In a cluster of two architectures the image runs only on the nodes of the programs.
+  render -s templates/helm-test.yaml --set 'scheduler.nodeSelector.tier=s,scheduler.tolerations[0].key=t' >"$work/program"
+  for line in '    tier: s' '    - key: t'; do works "the pod of helm test takes $line" grep -qF -- "$line" "$work/program"; done
   # The whole matrix renders, and the two halves never get in each other's way.
   for each in true,true true,false false,true; do
     for set in admissionPolicy.enabled=true crds.enabled=false leaderElection.enabled=false,controller.replicas=1,scheduler.replicas=1 controller.annotatePods=true http.bindAddress=[::] runAsUser=null; do

@@ -84,6 +84,18 @@ fn the_reference_lists_every_message_about_a_value() {
 }
 
 #[test]
+fn the_reference_lists_every_end_of_a_message() {
+    let of_preemption: Vec<_> =
+        literals(&code("src/cycle/explain/not_preempted.rs")).into_iter().filter(|text| text.contains(' ')).collect();
+    assert!(of_preemption.len() >= 15, "{of_preemption:?}");
+    assert_listed(of_preemption);
+    let words = code("src/cycle/explain/words.rs");
+    let of_volumes = literals(words.split("Display for KeptVolumes").nth(1).unwrap().split("\n}\n").next().unwrap());
+    assert_eq!(of_volumes.len(), 5, "{of_volumes:?}");
+    assert_listed(of_volumes);
+}
+
+#[test]
 fn the_reference_lists_every_field_that_is_not_supported_and_no_other() {
     let mut fields: BTreeSet<String> = literals(&function("src/api/unsupported.rs", "field")).into_iter().collect();
     assert!(fields.len() >= 8 && fields.contains("spec.resourceClaims"), "{fields:?}");

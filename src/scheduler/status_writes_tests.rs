@@ -2,7 +2,7 @@
 
 use super::command::Command;
 use super::event::{Change, Event, Report, Subject, WriteOutcome};
-use super::state::{State, subject};
+use super::state::{Now, State, subject};
 use super::testing::{at, binds, group_status, ready, written};
 use crate::api::pod_facts::PodPhase;
 use crate::api::podgroup::PodGroupStatus;
@@ -42,6 +42,34 @@ fn unknown_fields_of_a_podgroup_are_told_once_beside_why_it_waits() {
     writes.extend((0..20).flat_map(|turn| answered(&mut state, 5200 + turn * 200)));
     assert!(binds(&writes) == 1 && group_status(&writes).is_some());
     assert_eq!(told(writes), [""; 0]);
+}
+
+#[test]
+fn another_message_does_not_move_the_time_of_a_condition() {
+    let mut state = ready(vec![node("n", &[("cpu", 1)])], vec![pod("ns", "a", "g", &[("cpu", 3)])], vec![group("ns", "g", 1, "default")]);
+    // Ticks until a status with the condition Unschedulable is written, and returns the condition.
+    let mut condition_at = |change: Option<Event>, second: u64| {
+        if let Some(change) = change {
+            state.apply(change, at(second * 1000));
+        }
+        let wall = k8s_openapi::jiff::Timestamp::from_second(second.cast_signed()).unwrap();
+        let condition = (0..50).find_map(|turn| {
+            let now = Now { wall, ..at(second * 1000 + turn * 100) };
+            let commands = state.tick(now);
+            let (status, version) = (group_status(&commands)?.clone(), (second * 1000 + turn).to_string());
+            state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written(&version)), now);
+            let seen = GroupFacts { status: status.clone(), resource_version: version, ..group("ns", "g", 1, "default") };
+            state.apply(Event::Groups(Change::Apply(seen)), now);
+            status.conditions?.into_iter().find(|each| each.kind.as_deref() == Some("Unschedulable"))
+        });
+        let condition = condition.unwrap_or_else(|| panic!("no condition in the seconds from {second} on"));
+        (condition.status.unwrap(), condition.message.unwrap_or_default(), condition.last_transition_time.unwrap())
+    };
+    let few = condition_at(None, 1);
+    let none = condition_at(Some(Event::Nodes(Change::Delete("n".into()))), 10);
+    assert_eq!([&*few.0, &*none.0], ["True", "True"]);
+    assert_ne!(few.1, none.1, "another message");
+    assert_eq!([&*few.2, &*none.2], ["1970-01-01T00:00:01Z"; 2]);
 }
 
 #[test]
