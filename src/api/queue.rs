@@ -290,7 +290,8 @@ impl QueueFacts {
         if self.closed_by_hand {
             let why = "not read with --queue-status=obey, where status.state says whether a queue is open";
             // Before unknown fields, which block nothing: the Event of a queue has the first fault.
-            self.faults.insert(0, Fault::new(QUEUE_DESIRED_STATE, CLOSED, why));
+            let at = self.faults.iter().position(|fault| fault.place == unknown_fields::PLACE).unwrap_or(self.faults.len());
+            self.faults.insert(at, Fault::new(QUEUE_DESIRED_STATE, CLOSED, why));
         }
         self.closed_by_hand = matches!(self.status.state.as_deref(), Some(CLOSED | CLOSING));
         self

@@ -9,6 +9,9 @@ use super::fault::{Fault, shorten};
 /// The most unknown fields of one spec that are remembered.
 const REMEMBERED: usize = 3;
 
+/// The place of the fault: not a field, but all that are not known.
+pub(super) const PLACE: &str = "spec";
+
 /// A spec that remembers its unknown fields.
 pub(super) trait Spec {
     /// The place for their names.
@@ -32,7 +35,7 @@ pub(super) fn remember<'de, D: Deserializer<'de>, S: Deserialize<'de> + Spec>(de
 /// Returns what an Event says about the unknown fields; `None` if there are none.
 pub(super) fn fault(unknown: &[String]) -> Option<Fault> {
     let why = "no such field, at least not in this version; it is not read";
-    (!unknown.is_empty()).then(|| Fault::new("spec", &unknown.join(", "), why))
+    (!unknown.is_empty()).then(|| Fault::new(PLACE, &unknown.join(", "), why))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "NAME", value_parser = parse_name)]
     pub scheduler_tls_server_name: Option<String>,
 
-    /// Any certificate of the scheduler is good enough, and the token is sent to whoever shows it
+    /// Any certificate of the scheduler is good enough, and the token is sent to any server
     #[arg(long, global = true, conflicts_with_all = ["scheduler_ca_file", "scheduler_tls_server_name"])]
     pub scheduler_insecure_skip_tls_verify: bool,
 

@@ -74,11 +74,13 @@ fn a_podgroup_whose_pods_have_scheduling_gates_counts_as_inqueue_while_its_queue
 
 #[test]
 fn the_annotation_is_ignored_with_a_fault() {
-    let faults = vec![crate::api::Fault::new("spec", "capabilty", "no such field")];
+    let faults = ["spec.capability.cpu", "spec"].map(|place| crate::api::Fault::new(place, "x", "why")).into();
     let facts = QueueFacts { closed_by_hand: true, faults, ..team("Open") };
     let obeying = facts.obeying();
     assert!(!obeying.closed_by_hand);
-    assert!(obeying.faults[0].to_string().contains("--queue-status=obey"), "{:?}", obeying.faults);
+    let places: Vec<_> = obeying.faults.iter().map(|fault| &*fault.place).collect();
+    assert_eq!(places, ["spec.capability.cpu", crate::api::names::QUEUE_DESIRED_STATE, "spec"]);
+    assert!(obeying.faults[1].to_string().contains("--queue-status=obey"), "{:?}", obeying.faults);
     assert_eq!(team("Open").obeying().faults, vec![]);
 }
 

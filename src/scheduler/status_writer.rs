@@ -276,7 +276,7 @@ impl StatusWriter {
         // After a restart the refusal that the status shows already causes no Event.
         let refusal = group.refusal.as_deref().filter(|_| !runs_out(group, facts));
         let event = self.event(key, &facts.uid, refusal.map(Refusal::code), || said.clone()).filter(|_| !only_amounts_changed);
-        // It comes with the first status, so this Event needs no memory. `kubectl podgroup why` shows the fields as long as they are there.
+        // It comes with the first status, so this Event needs no memory. `kubectl podgroup why` shows the fields as long as the PodGroup waits.
         let unknown = facts.unknown.as_ref().filter(|_| stands.status.phase.is_none());
         let unknown = unknown.map(|fault| (UNKNOWN_FIELD.to_owned(), fault.to_string()));
         let events = unknown.into_iter().chain(event).collect();

@@ -189,7 +189,9 @@ fn of_group(group: &GroupFacts) -> Vec<String> {
     if group.sub_groups {
         changes.push("a subGroupPolicy cannot be honoured: leave out minSubGroups, and subGroupSize above 1".to_owned());
     }
-    changes.extend(group.faults.iter().chain(&group.unknown).map(|fault| format!("the PodGroup says what cannot be read: {fault}")));
+    changes.extend(group.faults.iter().map(|fault| format!("the PodGroup says what cannot be read: {fault}")));
+    changes
+        .extend(group.unknown.iter().map(|fault| format!("if a field is misspelt, correct it (it does not block the PodGroup): {fault}")));
     changes
 }
 
