@@ -61,6 +61,9 @@ second_lane() {
 # The end of the second lane, and its status.
 lane_ended() { local status; wait "$lane"; status=$?; lane=; return "$status"; }
 
+# A fresh checkout is compiled once, so cargo need not keep what a second compilation would use. A later one uses what is there.
+[ -d "${CARGO_TARGET_DIR:-target}/debug/incremental" ] || export CARGO_INCREMENTAL=0
+
 verb prerequisites || exit 1
 part format verb format || exit 1
 part tools verb provisioner || exit 1

@@ -189,7 +189,7 @@ pub fn table() -> Vec<Case> {
         case!("L3", "a StatefulSet is deleted and recreated a hundred times", usual(), stateful::made_again)
             .as_shipped()
             .under_faults_in_soak(),
-        case!("L4", "a PodGroup that a user deletes is back within seconds", usual(), lifecycle::deleted_by_hand).also_under_faults(),
+        case!("L4", "a PodGroup that a user deletes is back within seconds", usual(), lifecycle::deleted_by_hand).under_faults_in_soak(),
         case!(
             "L4-no-policy",
             "the same without the admission policy",
@@ -199,10 +199,10 @@ pub fn table() -> Vec<Case> {
         .under_faults_in_soak(),
         case!("L4-again", "another client deletes a PodGroup each time that it is created", usual(), recreated::less_and_less_often),
         case!("L5", "minMember follows group-min-member of a running Deployment", usual(), lifecycle::min_member_followed)
-            .also_under_faults(),
+            .under_faults_in_soak(),
         case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).under_faults_in_soak(),
         case!("L8", "an absurd group-min-member is reported and delays no other Deployment", usual(), lifecycle::absurd_min_member)
-            .also_under_faults(),
+            .under_faults_in_soak(),
         case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).as_shipped().under_faults_in_soak(),
         case!("F-3x0s", "20 Deployments and 20 StatefulSets flap together 3 times", quick(), flaps::together, 3, secs(0))
             .under_faults_in_soak(),
@@ -233,7 +233,7 @@ pub fn table() -> Vec<Case> {
         case!("L5-sources", "the PodGroup follows every source of every field", usual(), spec::sources_followed).under_faults_in_soak(),
         case!("L5-admin", "a field that an admin set stays until its source changes", usual(), spec::what_an_admin_set)
             .under_faults_in_soak(),
-        case!("L6", "a pending StatefulSet gets a smaller template", usual(), spec::shrunk).also_under_faults(),
+        case!("L6", "a pending StatefulSet gets a smaller template", usual(), spec::shrunk).under_faults_in_soak(),
         case!("L7-corners", "rollouts of full gangs with all limits of the strategy", usual(), rollouts::corners).under_faults_in_soak(),
         case!("L7-paused", "a rollout is paused, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle)
             .under_faults_in_soak(),
