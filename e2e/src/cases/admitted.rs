@@ -75,14 +75,19 @@ async fn monitors_and_alerts(cluster: &Cluster) -> Result<()> {
         "http.secure.enabled=true",
         "http.secure.enabled=true,http.secure.certSecret=certificate",
         "http.secure.enabled=true,serviceMonitor.endpoint.authorization.type=Bearer,serviceMonitor.endpoint.scrapeTimeout=5s",
+        "serviceMonitor.enabled=false,podMonitor.enabled=true,podMonitor.labels.release=prometheus",
+        "serviceMonitor.enabled=false,podMonitor.enabled=true,http.secure.enabled=true,http.secure.certSecret=certificate,podMonitor.endpoint.authorization.type=Bearer",
     ] {
         let taken = applied(cluster, &rendered(cluster, values).await?).await.with_context(|| values.to_owned())?;
         ensure!(taken.lines().count() == 3, "{values}: {taken}");
     }
     let text = rendered(cluster, said).await?;
     let misspelt = rendered(cluster, "serviceMonitor.endpoint.scrapTimeout=5s").await?;
+    let of_pods = "serviceMonitor.enabled=false,podMonitor.enabled=true,podMonitor.endpoint.bearerTokenFile=/token";
+    let of_a_file = rendered(cluster, of_pods).await?;
     for (text, field) in [
         (misspelt, "scrapTimeout"),
+        (of_a_file, "bearerTokenFile"),
         (text.replace("matchLabels:", "matchLabel:"), "matchLabel"),
         (text.replace("expr:", "exp:"), "exp"),
         (text.replace("annotations:", "annotation:"), "annotation"),
@@ -92,11 +97,11 @@ async fn monitors_and_alerts(cluster: &Cluster) -> Result<()> {
             Err(error) => ensure!(say::brief(&error).contains("unknown field"), "{field}: {}", say::brief(&error)),
         }
     }
-    let kinds = ["serviceMonitor.enabled=true", "alerts.enabled=true"];
-    chart::upgrade(cluster, &kinds).await?;
-    let made =
-        cluster.run("kubectl", &["get", "servicemonitors,prometheusrules", "--namespace", chart::NAMESPACE, "--output=name"]).await?;
-    ensure!(made.lines().count() == 3, "the release has {made}");
+    for (monitors, kinds) in [("serviceMonitor", "servicemonitors,prometheusrules"), ("podMonitor", "podmonitors,prometheusrules")] {
+        chart::upgrade(cluster, &[&format!("{monitors}.enabled=true"), "alerts.enabled=true"]).await?;
+        let made = cluster.run("kubectl", &["get", kinds, "--namespace", chart::NAMESPACE, "--output=name"]).await?;
+        ensure!(made.lines().count() == 3, "the release has {made}");
+    }
     Ok(())
 }
 
