@@ -16,7 +16,7 @@ use crate::observer::received;
 pub struct Requests {
     /// The requests that were answered with 401 or 403, each with the time of its arrival in milliseconds, if the log has it. Only excused ones are allowed.
     pub refused: Vec<(Option<i64>, String)>,
-    /// The number of answered requests by user, verb and resource (`podgroup-scheduler create pods/binding`).
+    /// The number of all other answered requests by user, verb and resource (`podgroup-scheduler create pods/binding`). A refused one used no right.
     pub counts: BTreeMap<String, u64>,
 }
 
@@ -85,6 +85,7 @@ impl Requests {
             && !message.contains("because it is being terminated")
         {
             self.refused.push((at, format!("{text} ({}) was answered with {code}: {message}", entry.request_uri)));
+            return;
         }
         let count = self.counts.entry(text).or_default();
         *count = count.saturating_add(1);
@@ -108,7 +109,7 @@ mod tests {
             requests.take(&each, std::slice::from_ref(&ours));
         }
         assert_eq!(requests.refused, [(None, "podgroup-scheduler patch pods/status (/x) was answered with 403: no".to_owned())]);
-        assert_eq!(requests.counts.get("podgroup-scheduler patch pods/status"), Some(&2));
+        assert_eq!(requests.counts.get("podgroup-scheduler patch pods/status"), Some(&1), "a refused request used no right");
         requests
             .take(&line(&ours, 403).replace("\"no\"", "\"unable to create: because it is being terminated\""), std::slice::from_ref(&ours));
         assert_eq!(requests.refused.len(), 1, "a refusal by a terminating namespace is not a missing right");

@@ -161,7 +161,7 @@ pub(super) async fn two_believe_they_lead(w: &mut World) -> Result<()> {
     second.end().await
 }
 
-/// Returns how many writes of PodGroups the controllers made so far, with any response.
+/// Returns how many writes of PodGroups the controllers made so far, with any response but a refusal.
 pub(super) fn writes(w: &World) -> Result<u64> {
     let counts = w.requests()?.counts;
     let of = |verb: &str| counts.get(&format!("{} {verb} podgroups", chart::CONTROLLER)).copied().unwrap_or_default();
