@@ -135,6 +135,7 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
             None => format!("{of_release} of the cases would run the release programs, if there were any: SHIPPED=1"),
         });
     }
+    disk::watch();
     let (start, jobs) = (Instant::now(), selection.jobs.max(1));
     let mut outcomes = Vec::new();
     for round in 1..=selection.repeat {
@@ -170,10 +171,11 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
 
 /// Runs each inconclusive case once more, alone. The second result counts; the first one is printed, and its artifacts are kept.
 async fn run_again(chosen: &[Case], outcomes: &mut [Outcome]) {
-    let inconclusive = outcomes.iter_mut().filter_map(|outcome| Some((outcome.inconclusive()?, outcome)));
-    for (why, outcome) in inconclusive.take(MOST_INCONCLUSIVE) {
+    let inconclusive = outcomes.iter_mut().filter(|outcome| outcome.inconclusive());
+    for outcome in inconclusive.take(MOST_INCONCLUSIVE) {
         let Some(case) = chosen.iter().find(|case| case.id == base(&outcome.name)) else { continue };
-        say::line(format!("inconclusive: {}: {why}: {}", outcome.name, outcome.reasons.join("; ")));
+        let (stalled, took, reason) = (outcome.stalled.as_secs_f64(), outcome.took.as_secs_f64(), outcome.reasons.join("; "));
+        say::line(format!("inconclusive: {}: the machine stalled for {stalled:.1} s of {took:.1} s: {reason}", outcome.name));
         *outcome = run_one(case.clone(), outcome.name.clone(), outcome.seed).await;
         outcome.tell();
     }
@@ -214,23 +216,21 @@ pub(crate) struct Prepared {
     world: Result<World>,
     /// How long the cluster took to boot.
     booted: Duration,
-    /// [`disk::full_looks`] before it booted.
-    full_before: u64,
 }
 
 /// Starts the cluster of a case, and does nothing in it.
 pub(crate) async fn prepare(case: Case, name: String, seed: u64) -> Prepared {
-    let (start, full_before) = (Instant::now(), disk::full_looks());
+    let start = Instant::now();
     let world = match Scratch::new(&case.id) {
         Ok(scratch) => World::bare(scratch, &case.id.to_lowercase(), &case.setup, seed).await,
         Err(error) => Err(error),
     };
-    Prepared { case, name, seed, world, booted: start.elapsed(), full_before }
+    Prepared { case, name, seed, world, booted: start.elapsed() }
 }
 
 /// Runs a case in the cluster that was started for it.
 pub(crate) async fn play(prepared: Prepared) -> Outcome {
-    let Prepared { case, name, seed, world, booted, full_before } = prepared;
+    let Prepared { case, name, seed, world, booted } = prepared;
     let (start, stalled_before) = (Instant::now(), stall::total());
     say::line(format!("        {name}: {}", case.title));
     let Judged { reasons, only_late, artifacts, faults, rights, constraints } = match world {
@@ -239,8 +239,7 @@ pub(crate) async fn play(prepared: Prepared) -> Outcome {
     };
     let faults = (case.setup.faults == Faults::Mix).then_some(faults);
     let (took, stalled) = (booted + start.elapsed(), stall::total().saturating_sub(stalled_before));
-    let disk_full = disk::full_looks() > full_before;
-    Outcome { name, reasons, took, only_late, disk_full, stalled, artifacts, seed, faults, rights, constraints }
+    Outcome { name, reasons, took, only_late, stalled, artifacts, seed, faults, rights, constraints }
 }
 
 /// Runs one case in a world of its own.

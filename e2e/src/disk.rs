@@ -1,4 +1,4 @@
-//! Is there room on the disk of the clusters? A full one stops etcd and with it everything in a cluster, which says nothing about the programs.
+//! How much room did the disk of the clusters always have? etcd stops on a full one, and what fails then looks like a fault of the programs.
 //!
 //! A thread looks four times a second at the temporary folder, in which every cluster has its folder.
 
@@ -13,36 +13,26 @@ use rustix::fs::statvfs;
 /// How often the thread looks.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// The disk counts as full below this. etcd reserves 64 MiB at a time for its log, and several clusters may do so at once.
-const FULL: u64 = 256 << 20;
-
-/// How many looks so far found a full disk.
-static FULL_LOOKS: AtomicU64 = AtomicU64::new(0);
-
 /// The fewest bytes that were free so far.
 static LEAST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Returns how many looks since the first call found a full disk. It was full between two calls if the second one says more.
-pub fn full_looks() -> u64 {
+/// Begins to look, if nothing looks yet.
+pub fn watch() {
     static THREAD: OnceLock<bool> = OnceLock::new();
-    // Without the thread no disk is full, and a failed case is not run again.
-    THREAD.get_or_init(|| thread::Builder::new().name("disk".to_owned()).spawn(watch).is_ok());
-    FULL_LOOKS.load(Ordering::Relaxed)
+    // Without the thread nothing is said about the disk.
+    THREAD.get_or_init(|| thread::Builder::new().name("disk".to_owned()).spawn(look).is_ok());
 }
 
-/// Returns the fewest bytes that were free since the first call of [`full_looks`]; `None` if nobody has looked yet.
+/// Returns the fewest bytes that were free since [`watch`]; `None` if nobody has looked yet.
 pub fn least_free() -> Option<u64> {
     Some(LEAST.load(Ordering::Relaxed)).filter(|least| *least < u64::MAX)
 }
 
-fn watch() {
+fn look() {
     let folder = std::env::temp_dir();
-    // A file system that does not say it is never full.
+    // A file system that does not say it is not looked at again.
     while let Some(free) = free(&folder) {
         LEAST.fetch_min(free, Ordering::Relaxed);
-        if free < FULL {
-            FULL_LOOKS.fetch_add(1, Ordering::Relaxed);
-        }
         thread::sleep(BEAT);
     }
 }
@@ -65,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_thread_looks() {
-        full_looks();
+        watch();
         while least_free().is_none() {
             thread::sleep(BEAT);
         }
