@@ -2,7 +2,7 @@
 #
 # Unit tests and cases share the dev build, and the cases run with overflow checks and debug assertions on, which release would leave out. Two small crates
 # have more features for tests and benchmarks, and cargo compiles all that stands on them again, our libraries, too. So the programs are built with the tests
-# where both are wanted (OPTIMIZE=1). A part of the cases runs the programs that ship: in `make test` always, else with SHIPPED=1.
+# where both are wanted (WITH_TESTS=1). A part of the cases runs the programs that ship: in `make test` always, else with SHIPPED=1.
 # All cargo calls say --workspace: with -p, cargo resolves other features and compiles the dependencies again.
 
 SHELL := /bin/bash
@@ -24,16 +24,12 @@ OPERATORS = E1 E2 E3 E4 E4-leader-ready E5 E6
 # The minors of Kubernetes before the usual one (e2e/tools/kubernetes-*), and the cases that run there: one and more of each kind that depends on the API server.
 KUBERNETES ?= 1.35 1.34
 VERSIONS = C6 C7 L1 O3-job A7 Q1 Q15 T1 V1 V5 P1 P4 K9 U6
-# Random histories on which the books and their rules must say the same.
-HISTORIES ?= 8000
-# Random worlds on which the search for victims and its rules must.
-RECLAIMS ?= 2000
-# For both: the library optimized, with overflow checks and debug assertions. A plain `cargo test` compiles it several times as quickly.
-OPTIMIZED = --config profile.dev.package.podgroup.opt-level=1
-# 1: the programs of the cases share that library, so it is compiled once. `make test` says so; one case is to start in seconds.
-OPTIMIZE ?=
-# In a soak: so many for each minute of it, and never fewer than `make test` has.
+# In a soak: so many random cases for each minute of it, and never fewer than a number.
 more = $$(( $(MINUTES) * $1 > $2 ? $(MINUTES) * $1 : $2 ))
+# For a soak: the library optimized, with overflow checks and debug assertions. It takes five times as long to compile, and its tests half as long to run.
+OPTIMIZED = --config profile.dev.package.podgroup.opt-level=1
+# 1: the tests are compiled with the programs, so that both share their dependencies. `make test` says so; one case is to start in seconds.
+WITH_TESTS ?=
 SEED ?=
 # For `make mutants`: the files that are changed, as globs (by default all of the pure rooms, which is 2,600 mutants and a night), and a part of the mutants, as 0/4.
 FILES ?= src/accounting/** src/cycle/** src/lifecycle/** src/resources/**
@@ -42,6 +38,8 @@ SHARD ?=
 SKIP ?= differential:: histories:: propert
 # The rooms of these files; a room's own tests look for its mutants.
 rooms = $(sort $(foreach file,$(FILES),$(word 2,$(subst /, ,$(file)))))
+# For the Go programs of the control plane. The cluster of a case lives for half a minute: with Go's default of 100, a fifth of its processor time is garbage collection.
+GO_MEMORY = GOGC=1000 GOMEMLIMIT=2GiB
 # Where cluster-up puts its cluster.
 PODGROUP_CLUSTER ?= $(CURDIR)/.cluster/up
 # The runner. Case D1 types the verbs of docs/getting-started.md from inside of it: with itself, with PODGROUP_BUILT=1 (nothing is compiled), and with a PODGROUP_CLUSTER of its own.
@@ -83,13 +81,13 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 # cargo shows the output of failed tests only, so the seed of the run is chosen and printed here.
 unit: tools ## unit and property tests, with a new seed each time, which is printed (PODGROUP_TEST_SEED=7 repeats it)
 	@seed=$${PODGROUP_TEST_SEED:-$$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')} && echo "PODGROUP_TEST_SEED=$$seed" && export PODGROUP_TEST_SEED=$$seed && \
-		PODGROUP_DIFFERENTIAL_HISTORIES=$(HISTORIES) PODGROUP_DIFFERENTIAL_RECLAIMS=$(RECLAIMS) cargo test --workspace --no-fail-fast $(OPTIMIZED)
+		cargo test --workspace --no-fail-fast
 
 observer: tools ## the observer's own tests on a real control plane
-	cargo test --workspace --test observer $(OPTIMIZED) -- --include-ignored
+	cargo test --workspace --test observer -- --include-ignored
 
 unit-build: prerequisites
-	cargo test --workspace --no-run $(OPTIMIZED)
+	cargo test --workspace --no-run
 
 # Each mutant is compiled in a copy of the tree. Its target directory is its own: cargo would take what a copy compiled for what the tree compiles.
 mutants: prerequisites ## changes the pure rooms, one expression at a time, and says which changes no test detects (FILES='src/accounting/fits.rs' SHARD=0/4); about 15 s for each mutant
@@ -101,7 +99,7 @@ model: debug-build ## the exhaustive models of a PodGroup's life and of the hand
 	$(compiled)/debug/podgroup-model $(WORLD)
 
 e2e: tools $(if $(CASE),,provisioner jobset) debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
-	@$(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
+	@$(GO_MEMORY) $(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
 
 # Each case builds its operator where the cache has none (e2e/tools/operators.sh). E2-whole, a part of E2, is in `make e2e`.
 operators: tools debug-build ## operators of other projects against both programs, each built from its Go module once, in minutes (CASE=E1 for one)
@@ -120,7 +118,7 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 soak: SHIPPED = 1
 soak: tools $(if $(CASE),,provisioner) debug-build shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, the suites of `make versions` and `make operators`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1); with CASE these cases alone (CASE=K12-600 JOBS=1: two replicas of both programs on a full cluster)
 ifeq ($(CASE),)
-	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,$(HISTORIES)) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,$(RECLAIMS)) PODGROUP_TEST_TIMES=$(MINUTES) \
+	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,8000) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,2000) PODGROUP_TEST_TIMES=$(MINUTES) \
 		cargo test --workspace $(OPTIMIZED) --lib -- --nocapture
 	$(compiled)/debug/podgroup-model large
 	@$(MAKE) --no-print-directory versions
@@ -196,4 +194,4 @@ shipped: prerequisites
 	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,$(build_shipped)))
 
 debug-build: prerequisites
-	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins $(if $(OPTIMIZE),--tests $(OPTIMIZED)))
+	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins $(if $(WITH_TESTS),--tests))
