@@ -119,6 +119,10 @@ END
     "$(render -s templates/alerts.yaml --set alerts.enabled=true | grep -o 'podgroup_[a-z_]*.[^"]*"[^"]*"' | grep -v '{namespace="podgroup-system"')"
   equal 'or has the labels that are set' '' \
     "$(render -s templates/alerts.yaml --set alerts.enabled=true --set-string 'alerts.selector=cluster="a"\,namespace="b"' | grep -o 'podgroup_[a-z_]*.[^"]*"[^"]*"[^"]*"[^"]*"' | grep -v '{cluster="a",namespace="b"')"
+  equal 'also where a label looks like a series' '{cluster="podgroup_a"' \
+    "$(render -s templates/alerts.yaml --set alerts.enabled=true --set-string 'alerts.selector=cluster="podgroup_a"' | grep -o '{[^{}"]*"podgroup_[^"]*"' | sort -u | grep -v program)"
+  equal 'and each alert has these labels' '' \
+    "$(render -s templates/alerts.yaml --set alerts.enabled=true --set-string 'alerts.selector=cluster="a"\,namespace="b"\,job!="c"' | awk '/- alert:/{n++} /^ *labels:/{on=1} on&&/cluster: "?a"?/{c++} on&&/namespace: "?podgroup-system"?/{m++} END{if (!n || c!=n || m<n) print n, c, m}')"
   equal 'serviceMonitor.enabled=true' '+ServiceMonitor/podgroup-controller +ServiceMonitor/podgroup-scheduler' "$(change --set serviceMonitor.enabled=true)"
   equal 'no alert about a program that is not installed' 'PodgroupControllerAbsent PodgroupNotReady' \
     "$(render -s templates/alerts.yaml --set alerts.enabled=true,scheduler.enabled=false | awk '/- alert:/{printf "%s%s", n++?" ":"", $3}')"
@@ -156,13 +160,16 @@ END
   refuses 'two registries are refused' 'global.imageRegistry names another' render --set global.imageRegistry=g.example
   equal 'nameOverride names everything but the Leases, which both programs know by name' '0 2' \
     "$(render --set nameOverride=gangs >"$work/named"; grep -c 'app.kubernetes.io/name: podgroup' "$work/named") $(grep -c 'name: podgroup-\(controller\|scheduler\)$' "$work/named")"
+  works 'a chart that has this one as a part may switch it with podgroup.enabled' render --set enabled=true
+  equal 'scheduler.evictions=false takes the right to evict' '1 0' \
+    "$(render -s templates/scheduler.yaml | grep -c 'pods/eviction') $(render -s templates/scheduler.yaml --set scheduler.evictions=false | grep -c 'pods/eviction')"
   equal 'crds.keep=false' 0 "$(render --set crds.keep=false | grep -c resource-policy)"
   equal 'a ServiceAccount that exists is not made' '-ServiceAccount/podgroup-scheduler' "$(change --set scheduler.serviceAccount.create=false,scheduler.serviceAccount.name=there)"
   equal 'its rights, the program and the policies go by its name' 'name: there serviceAccountName: there system:serviceaccount:podgroup-system:there' \
     "$(render --set scheduler.serviceAccount.create=false,scheduler.serviceAccount.name=there,tenancy.enabled=true | grep -o '\(serviceAccountN\|  n\)ame: there$\|system:serviceaccount:podgroup-system:there' | sed 's/^ *//' | LC_ALL=C sort -u | tr '\n' ' ' | sed 's/ $//')"
   works 'annotations of a ServiceAccount' grep -q 'role-arn: "\?x' <(render --set 'controller.serviceAccount.annotations.role-arn=x')
-  equal 'extraEnv' 'RUST_LOG info HTTPS_PROXY p:1' \
-    "$(render -s templates/controller.yaml --set 'logFilter=info,controller.extraEnv[0].name=HTTPS_PROXY,controller.extraEnv[0].value=p:1' | awk '/env:/{on=1;next} /ports:/{on=0} on{print $NF}' | tr -d '"' | tr '\n' ' ' | sed 's/ $//')"
+  equal 'extraEnv' 'RUST_LOG info RUST_BACKTRACE 1' \
+    "$(render -s templates/controller.yaml --set 'logFilter=info,controller.extraEnv[0].name=RUST_BACKTRACE' --set-string 'controller.extraEnv[0].value=1' | awk '/env:/{on=1;next} /ports:/{on=0} on{print $NF}' | tr -d '"' | tr '\n' ' ' | sed 's/ $//')"
   equal 'the flags of the controller' '--scheduler-name=a --scheduler-name=b --leader-elect=true --leader-elect-namespace=podgroup-system --http-address=[::]:8080 --log-format=text "--annotate-pods" "--x=y"' \
     "$(render -s templates/controller.yaml --set 'schedulerNames={a,b},logFormat=text,http.bindAddress=[::],controller.annotatePods=true,controller.extraArgs={--x=y}' | flags)"
   equal 'the flags of the scheduler' '--scheduler-name=podgroup-scheduler --leader-elect=false --http-address=0.0.0.0:8081 --log-format=json "--placement=pack" "--queue-status=obey" "--evictions=false" "--admit-by=nodes" "--admission-timeout=1m30s" "--release-after=5m" "--volume-timeout=1m30s" "--scheduled-events=true"' \
