@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use tokio::time::{Instant, sleep};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::outages_load::Load;
 use crate::objects::NAMESPACE;
@@ -110,14 +112,31 @@ async fn hangs(w: &World, load: &Load, seconds: u64) -> Result<Duration> {
         cluster.signal("kube-apiserver", "STOP").await?;
         sleep(secs(seconds)).await;
         cluster.signal("kube-apiserver", "CONT").await?;
-        wait_until(secs(60), "the API server answers", || async {
-            let answer = Api::<Namespace>::all(client.clone()).get(NAMESPACE).await;
-            Ok(Seen::when(answer.is_ok(), || format!("{answer:?}")))
-        })
-        .await?;
-        let away = start.elapsed();
+        let back = answers(&client).await?;
         sleep(secs(3)).await;
-        Ok(away)
+        Ok(back - start)
+    })
+    .await
+}
+
+/// Waits until the API server answers as a renewal of a lease needs it: three writes in a row, each within a second. Returns when that began. On a busy machine it
+/// answers a read long before, and no lease can be renewed meanwhile.
+async fn answers(client: &kube::Client) -> Result<Instant> {
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    wait_until(secs(60), "the API server answers three writes in a row, each within a second", || async {
+        let mut began = None;
+        for turn in 0..3 {
+            let text = format!("{turn} at {:?}", Instant::now());
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "answers"}, "data": {"turn": text}});
+            let (params, map) = (PatchParams::apply("e2e").force(), Patch::Apply(map));
+            match timeout(secs(1), maps.patch("answers", &params, &map)).await {
+                Ok(Ok(_)) => began = began.or(Some(Instant::now())),
+                Ok(Err(error)) => return Ok(Seen::NotYet(format!("{error:?}"))),
+                Err(_) => return Ok(Seen::NotYet("no answer within a second".to_owned())),
+            }
+            sleep(Duration::from_millis(300)).await;
+        }
+        Ok(began.map_or_else(|| Seen::NotYet("no write".to_owned()), Seen::Yes))
     })
     .await
 }
