@@ -8,7 +8,7 @@ use axum::http::header::{HeaderValue, USER_AGENT};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use crate::runtime::call;
+use crate::runtime::{call, proxy};
 
 use super::flags::{Common, is_name};
 
@@ -82,7 +82,7 @@ fn bearer(user: &AuthInfo) -> Bearer {
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, String> {
     let wrong = |error: &KubeconfigError| format!("--kubeconfig {}: {}", path.display(), explain(error));
     let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
-    Config::from_custom_kubeconfig(file, options).await.map_err(|error| wrong(&error))
+    proxy::configuration(file, options).await.map_err(|error| wrong(&error))
 }
 
 /// Returns what is wrong with a kubeconfig, and what to do where that is not obvious.
@@ -97,12 +97,20 @@ fn explain(error: &KubeconfigError) -> String {
 }
 
 async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<Config, String> {
-    let error = match Config::from_kubeconfig(options).await {
+    let found = match Kubeconfig::read() {
+        Ok(file) => proxy::configuration(file, options).await,
+        Err(error) => Err(error),
+    };
+    let error = match found {
         Ok(config) => return Ok(config),
         Err(error) => explain(&error),
     };
     let in_cluster = if named { None } else { Config::incluster().ok() };
-    in_cluster.ok_or_else(|| format!("no configuration for the API server: {error}; use --kubeconfig FILE, or set KUBECONFIG"))
+    let mut config =
+        in_cluster.ok_or_else(|| format!("no configuration for the API server: {error}; use --kubeconfig FILE, or set KUBECONFIG"))?;
+    config.proxy_url =
+        proxy::from_environment(&config.cluster_url).map_err(|error| format!("the proxy of the environment: {}", chain(&error)))?;
+    Ok(config)
 }
 
 fn client(mut config: Config) -> Result<Client, String> {

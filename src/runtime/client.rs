@@ -17,6 +17,7 @@ use kube::{Client, Config};
 use thiserror::Error;
 
 use super::call::{bounded, chain};
+use super::proxy;
 
 /// The namespace of the lease when neither a flag nor the configuration names one.
 pub const DEFAULT_NAMESPACE: &str = "podgroup-system";
@@ -48,7 +49,7 @@ pub enum ConfigError {
         /// Why the default kubeconfig cannot be used.
         kubeconfig: String,
     },
-    /// A configuration was found, but it contains something unusable (a malformed certificate, a proxy).
+    /// A configuration was found, but it contains something unusable (a malformed certificate, the URL of a proxy).
     #[error("the configuration of the API server cannot be used: {0}")]
     Unusable(String),
 }
@@ -91,17 +92,21 @@ fn one_line(error: &dyn std::error::Error) -> String {
 async fn from_file(path: &Path) -> Result<Config, ConfigError> {
     let fault = |error: &dyn std::error::Error| ConfigError::Flag { path: path.to_owned(), reason: one_line(error) };
     let file = Kubeconfig::read_from(path).map_err(|e| fault(&e))?;
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(|e| fault(&e))
+    proxy::configuration(file, &KubeConfigOptions::default()).await.map_err(|e| fault(&e))
 }
 
 async fn from_surroundings() -> Result<Config, ConfigError> {
     let in_cluster = match Config::incluster() {
-        Ok(config) => return Ok(config),
+        Ok(mut config) => {
+            let fault = |error| ConfigError::Unusable(format!("the proxy of the environment: {}", one_line(&error)));
+            config.proxy_url = proxy::from_environment(&config.cluster_url).map_err(fault)?;
+            return Ok(config);
+        }
         Err(error) => one_line(&error),
     };
-    Config::from_kubeconfig(&KubeConfigOptions::default())
-        .await
-        .map_err(|error| ConfigError::Nowhere { in_cluster, kubeconfig: one_line(&error) })
+    let nowhere = |error: &dyn std::error::Error| ConfigError::Nowhere { in_cluster: in_cluster.clone(), kubeconfig: one_line(error) };
+    let file = Kubeconfig::read().map_err(|error| nowhere(&error))?;
+    proxy::configuration(file, &KubeConfigOptions::default()).await.map_err(|error| nowhere(&error))
 }
 
 fn build(mut config: Config, program: &'static str) -> Result<Connection, ConfigError> {

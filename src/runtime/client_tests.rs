@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use std::sync::{Arc, Mutex};
+use tokio::io::AsyncBufReadExt;
 use tokio::task::JoinSet;
 
 async fn error_of(content: Option<&str>) -> String {
@@ -64,4 +65,27 @@ async fn a_request_is_sent_once_and_its_user_agent_names_the_program() {
     assert_eq!(error.kind(), "unavailable");
     let agent = format!("podgroup-test/{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(*agents.lock().unwrap(), [[agent]]);
+}
+
+#[tokio::test]
+async fn a_request_goes_through_the_proxy_of_the_kubeconfig() {
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let file = Kubeconfig::from_yaml(&format!(
+        "{{current-context: c, contexts: [{{name: c, context: {{cluster: c}}}}],
+           clusters: [{{name: c, cluster: {{server: 'https://192.0.2.1:6443', proxy-url: 'http://user:pass@{}'}}}}]}}",
+        proxy.local_addr().unwrap()
+    ));
+    let config = proxy::configuration(file.unwrap(), &KubeConfigOptions::default()).await.unwrap();
+    let pods = Api::<Pod>::default_namespaced(build(config, "podgroup-test").unwrap().client);
+    let mut request = JoinSet::new();
+    request.spawn(async move { pods.get("p").await.map(|_| ()) });
+
+    let (stream, _) = tokio::time::timeout(Duration::from_secs(5), proxy.accept()).await.unwrap().unwrap();
+    let mut lines = tokio::io::BufReader::new(stream).lines();
+    let mut head = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+        head.push(line.to_lowercase());
+    }
+    assert_eq!(head.first().map(String::as_str), Some("connect 192.0.2.1:6443 http/1.1"));
+    assert!(head.contains(&"proxy-authorization: basic dxnlcjpwyxnz".to_owned()), "{head:?}");
 }

@@ -4,7 +4,7 @@
 //! * the command line: [`flags`];
 //! * what a program shows: [`logging`], [`metrics`], [`leader_metrics`], [`exposition`], [`watchdog`], [`http`]; access to it: [`tls`], [`access`];
 //! * time and life: [`clock`], [`shutdown`], [`program`], [`setup`];
-//! * the API server: [`client`], [`call`], [`watch`], [`relist`], [`readiness`], `rbac_warnings`, [`leader`], [`version_skew`];
+//! * the API server: [`client`], [`proxy`], [`call`], [`watch`], [`relist`], [`readiness`], `rbac_warnings`, [`leader`], [`version_skew`];
 //! * waiting work: [`workqueue`].
 //!
 //! **Architecture invariant:** nothing here knows a PodGroup, a Queue or a pod, and nothing here decides what should be
@@ -30,6 +30,7 @@ mod leader_release;
 pub mod logging;
 pub mod metrics;
 pub mod program;
+pub mod proxy;
 mod rbac_warnings;
 pub mod readiness;
 pub mod relist;
