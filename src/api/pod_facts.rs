@@ -14,7 +14,8 @@ use super::fault::Fault;
 use super::images::PodImages;
 use super::membership::{GroupKey, controller_of, group_of};
 use super::names::{
-    CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, PREEMPTABLE, QUEUE_PATH, TASK, YES,
+    CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, LEADER_CHANGED, PREEMPTABLE, QUEUE_PATH,
+    TASK, YES,
 };
 use super::node_choice;
 use super::pod::{Container, ContainerStatus, NodeSelectorTerm, Pod, PodCondition, PodSpec, PodStatus, ResourceNeeds, Toleration};
@@ -130,6 +131,8 @@ pub struct PodFacts {
     pub terms: Arc<PodTerms>,
     /// Its present PodScheduled condition, so that an equal condition is not written again.
     pub scheduled_condition: Option<PodCondition>,
+    /// Whether a leader of this scheduler has fenced it, which its condition `podgroup.dev/LeaderChanged` says.
+    pub fenced: bool,
     /// The node in its `status.nominatedNodeName`. It may be of an earlier leader, of others, or not exist; a new leader checks it
     /// before it is of any use.
     pub nominated_node: Option<Arc<str>>,
@@ -205,6 +208,7 @@ impl PodFacts {
                 volumes: None,
             },
             scheduled_condition: pod.status.conditions.iter().find(|condition| condition.kind == "PodScheduled").cloned(),
+            fenced: pod.status.conditions.iter().any(|condition| condition.kind == LEADER_CHANGED && condition.status == "True"),
             nominated_node: pod.status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(Arc::from),
             faults,
         }

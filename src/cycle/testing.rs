@@ -93,6 +93,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         unusable_claim: None,
         terms: Arc::default(),
         scheduled_condition: None,
+        fenced: false,
         nominated_node: None,
         faults: Vec::new(),
     }

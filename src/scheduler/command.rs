@@ -45,8 +45,8 @@ pub enum Command {
         name: Arc<str>,
         /// Its UID.
         uid: Uid,
-        /// The time of the takeover.
-        now: Timestamp,
+        /// The time of the takeover; `None` where the pod has the condition already, whose status and time of transition stay.
+        since: Option<Timestamp>,
     },
     /// Write the status of a PodGroup, and Events: of a cause of its wait that is new, and of unknown fields.
     Group {
@@ -241,26 +241,27 @@ pub fn pod_patch(uid: &Uid, condition: &PodCondition, nominated: &NominatedNode,
 
 /// Returns the patch that fences a pod. `identity` names this start of this process, so the patch always changes the pod.
 #[must_use]
-pub fn fence_patch(uid: &Uid, identity: &str, now: Timestamp) -> Value {
+pub fn fence_patch(uid: &Uid, identity: &str, since: Option<Timestamp>) -> Value {
     let condition = PodCondition {
         kind: LEADER_CHANGED.to_owned(),
         status: "True".to_owned(),
         reason: Some("LeaderChanged".to_owned()),
         message: Some(format!("{SCHEDULER}: {identity} leads now; bindings of this pod by an earlier leader are refused")),
     };
-    pod_patch(uid, &condition, &NominatedNode::Stays, Some(now))
+    pod_patch(uid, &condition, &NominatedNode::Stays, since)
 }
 
-/// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup.
+/// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup. The API server has made the condition, with its time, when it
+/// evicted the pod.
 #[must_use]
-pub fn disruption_patch(eviction: &Eviction, victim: &Victim, now: Timestamp) -> Value {
+pub fn disruption_patch(eviction: &Eviction, victim: &Victim) -> Value {
     let condition = PodCondition {
         kind: "DisruptionTarget".to_owned(),
         status: "True".to_owned(),
         reason: Some("PreemptionByScheduler".to_owned()),
         message: Some(eviction_message(eviction)),
     };
-    pod_patch(&victim.uid, &condition, &NominatedNode::Stays, Some(now))
+    pod_patch(&victim.uid, &condition, &NominatedNode::Stays, None)
 }
 
 /// Returns the Event about a victim.

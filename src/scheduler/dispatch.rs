@@ -146,9 +146,9 @@ impl Dispatcher {
         for command in commands {
             match command {
                 Command::Bind(bind) => self.binds.push(bind, clock::monotonic()),
-                Command::Fence { namespace, name, uid, now } => {
+                Command::Fence { namespace, name, uid, since } => {
                     let began = clock::monotonic();
-                    self.fences.add(FenceAttempt { namespace, name, uid, now, began, tries: Tries::default() }, began);
+                    self.fences.add(FenceAttempt { namespace, name, uid, since, began, tries: Tries::default() }, began);
                 }
                 Command::Volume(write) => self.volumes.add(VolumeAttempt::new(write), clock::monotonic()),
                 Command::Evict { eviction, now } => {

@@ -261,7 +261,7 @@ impl State {
         let fence = |uid: &Uid| {
             let facts = &pods.get(uid)?.facts;
             let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
-            Some(Command::Fence { namespace, name, uid: uid.clone(), now: now.wall })
+            Some(Command::Fence { namespace, name, uid: uid.clone(), since: (!facts.fenced).then_some(now.wall) })
         };
         let fences: Vec<Command> = uids.iter().filter_map(fence).collect();
         tracing::info!(

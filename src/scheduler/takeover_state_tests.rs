@@ -98,6 +98,16 @@ fn a_pod_that_the_watch_shows_before_the_answer_is_not_waited_for() {
 }
 
 #[test]
+fn a_fence_of_a_pod_that_was_fenced_before_moves_no_time_of_transition() {
+    let mut state = state();
+    lists(&mut state, vec![waits("a"), PodFacts { fenced: true, ..waits("b") }], 0);
+    state.lead(Handover::Unclean, 0, at(0));
+    let commands = state.tick(at(0));
+    let moves = commands.iter().filter_map(|command| if let Command::Fence { since, .. } = command { Some(since.is_some()) } else { None });
+    assert_eq!(moves.collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
 fn after_the_cluster_went_back_the_pods_are_fenced_again() {
     let mut state = state();
     lists(&mut state, vec![waits("a"), waits("b")], 0);

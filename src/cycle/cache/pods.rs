@@ -166,18 +166,20 @@ impl Cache {
         waiting.into_iter().for_each(|group| self.changed(Change::WaitingPod(group)));
     }
 
-    /// Takes in what no placement depends on: the resourceVersion, readiness, which matters to disruption budgets only, and the condition and the nominated node,
+    /// Takes in what no placement depends on: the resourceVersion, readiness, which matters to disruption budgets only, and the conditions and the nominated node,
     /// which this scheduler writes itself. Returns whether nothing else about the pod changed.
     fn take_what_moves_no_pod(&mut self, facts: &mut PodFacts) -> bool {
         let Some(known) = self.pods.get_mut(&facts.uid) else { return false };
         let ready = std::mem::replace(&mut facts.ready, known.facts.ready);
         let condition = std::mem::replace(&mut facts.scheduled_condition, known.facts.scheduled_condition.clone());
         let nominated = std::mem::replace(&mut facts.nominated_node, known.facts.nominated_node.clone());
+        let fenced = std::mem::replace(&mut facts.fenced, known.facts.fenced);
         let version = std::mem::replace(&mut facts.resource_version, known.facts.resource_version);
         let same = *known.facts == *facts;
         let (ready_changed, told) = (ready != facts.ready, condition != facts.scheduled_condition || nominated != facts.nominated_node);
         let changed = ready_changed || told || version != facts.resource_version;
-        (facts.ready, facts.scheduled_condition, facts.nominated_node, facts.resource_version) = (ready, condition, nominated, version);
+        (facts.ready, facts.scheduled_condition, facts.nominated_node) = (ready, condition, nominated);
+        (facts.fenced, facts.resource_version) = (fenced, version);
         if same {
             if told {
                 self.dirty.pods.insert(facts.uid.clone());

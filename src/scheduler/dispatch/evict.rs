@@ -159,7 +159,7 @@ impl Destination {
     /// Writes the condition and the Event on an evicted pod. A failure is only logged, because the pod is often gone already.
     async fn explain(&self, eviction: &Eviction, victim: &Victim, now: Timestamp) {
         let pods = Api::<Pod>::namespaced(self.client.clone(), &victim.namespace);
-        let body = Patch::Strategic(command::disruption_patch(eviction, victim, now));
+        let body = Patch::Strategic(command::disruption_patch(eviction, victim));
         if let Err(error) = self.caller.once("patch", "pods/status", pods.patch_status(&victim.name, &patched(), &body)).await {
             tracing::debug!(pod = %victim.name, namespace = %victim.namespace, %error, "the condition DisruptionTarget could not be written");
         }

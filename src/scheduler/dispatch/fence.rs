@@ -37,8 +37,8 @@ pub(super) struct FenceAttempt {
     pub(super) namespace: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) uid: Uid,
-    /// The time of the takeover, for the condition.
-    pub(super) now: Timestamp,
+    /// The time of the takeover, for the condition; `None` where the pod has it already.
+    pub(super) since: Option<Timestamp>,
     /// When the fences began.
     pub(super) began: Instant,
     pub(super) tries: Tries,
@@ -80,7 +80,7 @@ impl Destination {
         }
         // A webhook that hangs holds the last request no longer than that.
         let caller = if left.is_zero() { self.caller.clone() } else { self.caller.clone().within(left) };
-        let body = Patch::Strategic(command::fence_patch(&attempt.uid, self.leadership.identity(), attempt.now));
+        let body = Patch::Strategic(command::fence_patch(&attempt.uid, self.leadership.identity(), attempt.since));
         let error = match caller.once("patch", "pods/status", pods.patch_status(&attempt.name, &patched(), &body)).await {
             Ok(pod) => return Done::Known(attempt.answered(&pod)),
             Err(error) => error,

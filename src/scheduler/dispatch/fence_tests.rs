@@ -89,7 +89,7 @@ fn dispatcher(concurrency: u16) -> (Dispatcher, Load) {
 
 fn fence(namespace: &str, name: &str) -> Command {
     let uid = Uid::from(format!("{namespace}/{name}"));
-    Command::Fence { namespace: namespace.into(), name: name.into(), uid, now: Timestamp::UNIX_EPOCH }
+    Command::Fence { namespace: namespace.into(), name: name.into(), uid, since: Some(Timestamp::UNIX_EPOCH) }
 }
 
 /// Returns the answers for so many pods, each with the seconds that it took.
