@@ -1,8 +1,8 @@
 //! What is written to a waiting pod, and when: its condition PodScheduled, its nominated node, and an Event `FailedScheduling`.
 //!
 //! * The condition is written when its reason or its nominated node changes; where only amounts have changed, as the write throttle permits.
-//! * The Event is created when the code of the refusal changes, as by kube-scheduler at each attempt, so that `kubectl describe pod` explains the wait.
-//!   Events share a rate over all pods. The condition never waits for the Event.
+//! * The Event is created when the cause changes, and again before the API server deletes it, so that `kubectl describe pod` explains the wait
+//!   (kube-scheduler creates one at each attempt). Events share a rate over all pods. The condition never waits for the Event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,11 +26,21 @@ use super::write_throttle::WriteThrottle;
 /// The least time between two writes to a pod. Many thousands of pods may wait.
 const INTERVAL: Duration = Duration::from_secs(10);
 
+/// After this time a pod that still waits has its Event again. The API server deletes an Event after an hour (`--event-ttl`).
+const REPEAT: Duration = Duration::from_secs(50 * 60);
+
 /// What was written to a waiting pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WrittenPod {
     condition: PodCondition,
     nominated_node: Option<Arc<str>>,
+}
+
+/// The last Event about a pod.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    code: Code,
+    at: Duration,
 }
 
 /// The pods to be written, and what was written to them.
@@ -39,8 +49,8 @@ pub(super) struct PodWrites {
     pub(super) queue: WriteQueue<Uid>,
     pub(super) event_queue: WriteQueue<Uid>,
     written: BTreeMap<Uid, WrittenPod>,
-    /// The code of the last Event about each pod that has waited; `None` where it had none.
-    events: BTreeMap<Uid, Option<Code>>,
+    /// The last Event about each pod that waits; `None` where it had none.
+    events: BTreeMap<Uid, Option<Told>>,
     /// The rate of Events over all pods.
     event_throttle: WriteThrottle,
 }
@@ -127,11 +137,11 @@ impl PodWrites {
             return None;
         };
         // A pod that had the condition before this process wrote to it had its Event by an earlier leader.
-        let told = |stands: &PodCondition| (stands.reason.as_deref() == Some(refusal.pod_reason())).then(|| refusal.code());
-        self.events.entry(uid.clone()).or_insert_with(|| member.facts.scheduled_condition.as_ref().and_then(told));
-        if !self.has_event(uid, refusal) {
-            self.event_queue.want(uid, &member.facts.namespace, now.since_start, Duration::ZERO);
-        }
+        let had = |stands: &PodCondition| stands.reason.as_deref() == Some(refusal.pod_reason());
+        let told =
+            || member.facts.scheduled_condition.as_ref().is_some_and(had).then(|| Told { code: refusal.code(), at: now.since_start });
+        self.events.entry(uid.clone()).or_insert_with(told);
+        self.event_queue.want(uid, &member.facts.namespace, self.event_due(uid, refusal), Duration::ZERO);
         let condition = PodCondition {
             kind: "PodScheduled".to_owned(),
             status: "False".to_owned(),
@@ -169,14 +179,20 @@ impl PodWrites {
     /// Returns the Event of the pod; `None` if it needs none, or has to wait for its turn.
     pub(super) fn event_command(&mut self, uid: &Uid, scheduling: &SchedulingState, now: Now) -> Option<Command> {
         let subject = Subject::Pod(uid.clone());
-        let Some((member, refusal)) = waiting(uid, scheduling).filter(|(_, refusal)| !self.has_event(uid, refusal)) else {
+        let Some((member, refusal)) = waiting(uid, scheduling) else {
             self.event_throttle.forget(&subject);
             return None;
         };
+        let due = self.event_due(uid, refusal);
+        if due > now.since_start {
+            self.event_throttle.forget(&subject);
+            self.event_queue.want_again(uid, due);
+            return None;
+        }
         if !self.event_throttle.may_write(&subject, now.since_start) {
             return None;
         }
-        self.events.insert(uid.clone(), Some(refusal.code()));
+        self.events.insert(uid.clone(), Some(Told { code: refusal.code(), at: now.since_start }));
         let (namespace, name) = (Arc::clone(&member.facts.namespace), Arc::clone(&member.facts.name));
         Some(Command::PodEvent {
             namespace,
@@ -187,8 +203,21 @@ impl PodWrites {
         })
     }
 
-    fn has_event(&self, uid: &Uid, refusal: &Refusal) -> bool {
-        self.events.get(uid).copied().flatten().is_some_and(|last| last.is_like(refusal.code()))
+    /// Returns when the pod needs its next Event.
+    fn event_due(&self, uid: &Uid, refusal: &Refusal) -> Duration {
+        let last = self.events.get(uid).copied().flatten().filter(|last| last.code.is_like(refusal.code()));
+        last.map_or(Duration::ZERO, |last| last.at.saturating_add(REPEAT))
+    }
+
+    /// Takes in the outcome of an Event. A failed one is repeated.
+    pub(super) fn event_done(&mut self, uid: &Uid, failed: bool, now: Duration) {
+        if let Some(last) = self.events.get_mut(uid) {
+            *last = last.filter(|_| !failed);
+            if !failed {
+                self.event_queue.want_again(uid, now.saturating_add(REPEAT));
+            }
+        }
+        self.event_queue.done(uid, now, !failed);
     }
 
     /// Takes in the outcome of a status write. A failed one is repeated.

@@ -374,7 +374,7 @@ impl StatusWriter {
                 self.queues.done(name, now, !failed);
             }
             Subject::Pod(uid) => self.pods.done(uid, failed, now),
-            Subject::PodEvent(uid) => self.pods.event_queue.done(uid, now, true),
+            Subject::PodEvent(uid) => self.pods.event_done(uid, failed, now),
         }
     }
 }

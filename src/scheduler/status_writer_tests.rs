@@ -80,7 +80,11 @@ impl Cluster {
             }
             Command::Bind(bind) => self.state.learn(Report::Bound(bind.uid), at(self.millis)),
             Command::Volume(_) | Command::Fence { .. } | Command::Evict { .. } | Command::StopEvictions { .. } => panic!("{subject:?}"),
-            Command::PodEvent { uid, message, .. } => self.events.push((uid, message)),
+            Command::PodEvent { uid, message, .. } => {
+                if !self.fails {
+                    self.events.push((uid, message));
+                }
+            }
             Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {}
         }
         let outcome = if self.fails { WriteOutcome::Failed("unavailable") } else { WriteOutcome::Written { resource_version: "9".into() } };
@@ -170,6 +174,41 @@ fn a_waiting_pod_has_an_event_for_each_new_cause_at_a_bounded_rate() {
     cluster.pass(40);
     assert_eq!(cluster.events.len(), 2 * WAIT);
     assert!(cluster.events.iter().skip(WAIT).all(|(_, message)| message.contains("closed")));
+}
+
+#[test]
+fn an_event_that_failed_is_sent_again() {
+    let mut cluster = Cluster::new();
+    cluster.fails = true;
+    cluster.pass(10);
+    cluster.fails = false;
+    cluster.pass(40);
+    let all: std::collections::BTreeSet<Uid> = cluster.events.iter().map(|(uid, _)| uid.clone()).collect();
+    assert_eq!((cluster.events.len(), all.len()), (WAIT, WAIT));
+}
+
+/// The API server deletes an Event after an hour.
+#[test]
+fn a_pod_that_waits_for_hours_has_its_event_again_before_the_last_one_ends() {
+    let mut cluster = Cluster::new();
+    cluster.pass(30);
+    assert_eq!(cluster.events.len(), WAIT);
+    for hour in 1..3 {
+        cluster.millis += 48 * 60 * 1000;
+        assert_eq!((cluster.pass(20), cluster.events.len()), (0, hour * WAIT));
+        cluster.pass(120);
+        assert_eq!(cluster.events.len(), (hour + 1) * WAIT);
+    }
+    // A change that goes back at once costs no Event, and does not end the repetition.
+    for closed_by_hand in [true, false] {
+        let queue = crate::api::QueueFacts { closed_by_hand, ..queue("default", Some("root"), &[]) };
+        cluster.state.apply(Event::Queues(Change::Apply(queue)), at(cluster.millis));
+    }
+    cluster.pass(30);
+    assert_eq!(cluster.events.len(), 3 * WAIT);
+    cluster.millis += 50 * 60 * 1000;
+    cluster.pass(60);
+    assert_eq!(cluster.events.len(), 4 * WAIT);
 }
 
 #[test]

@@ -57,8 +57,11 @@ impl Destination {
                 Ok(version(&self.caller.once("create", "queues", queues.create(&created(), &body)).await?))
             }
             Command::PodEvent { namespace, name, uid, message, now } => {
-                self.event(command::pod_event(&namespace, &name, &uid, &message, now), &namespace).await;
-                Ok(String::new())
+                match self.create_event(command::pod_event(&namespace, &name, &uid, &message, now), &namespace).await {
+                    // A quota, a policy or the end of the namespace refuses the next one as well. It waits until the Event would be repeated anyway.
+                    Ok(()) | Err(CallError::Forbidden(_) | CallError::NamespaceTerminating(_) | CallError::Invalid(_)) => Ok(String::new()),
+                    Err(error) => Err(error),
+                }
             }
             Command::Pod { namespace, name, uid, condition, nominated, since } => {
                 let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
@@ -70,11 +73,15 @@ impl Destination {
 
     /// Sends an Event. A failure is only logged, because a condition or `kubectl podgroup` has the same content.
     pub(super) async fn event(&self, body: Value, namespace: &str) {
-        let events = Api::<k8s_openapi::api::core::v1::Event>::namespaced(self.client.clone(), namespace);
-        let Ok(body) = serde_json::from_value(body) else { return };
-        if let Err(error) = self.caller.once("create", "events", events.create(&created(), &body)).await {
+        if let Err(error) = self.create_event(body, namespace).await {
             tracing::debug!(%error, "the Event could not be written");
         }
+    }
+
+    async fn create_event(&self, body: Value, namespace: &str) -> Result<(), CallError> {
+        let events = Api::<k8s_openapi::api::core::v1::Event>::namespaced(self.client.clone(), namespace);
+        let body = serde_json::from_value(body).map_err(|error| CallError::Invalid(error.to_string()))?;
+        self.caller.once("create", "events", events.create(&created(), &body)).await.map(|_| ())
     }
 }
 
