@@ -279,7 +279,7 @@ impl Watch {
             return End::Away;
         }
         self.recovered("watch");
-        self.freshness.opened(clock::through_suspension());
+        self.freshness.opened(self.config.idle, clock::through_suspension());
         futures::pin_mut!(stream);
         // The question for the version of the kind; dropping it aborts it.
         let mut asked = JoinSet::new();
