@@ -1,6 +1,6 @@
-//! Reads from the audit log which requests of the two programs were refused, and counts the requests by kind.
+//! Reads from the audit log which requests of the two programs were refused, and counts the requests by kind and by the right that they used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::observer::received;
+use crate::rights::Right;
 
 /// The requests of some users, counted.
 #[derive(Debug, Default)]
@@ -40,11 +41,16 @@ struct User {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Reference {
+    #[serde(default)]
+    api_group: String,
     #[serde(default)]
     resource: String,
     #[serde(default)]
     subresource: String,
+    namespace: Option<String>,
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +71,40 @@ pub fn read(log: &Path, users: &[String]) -> Result<Requests> {
     Ok(requests)
 }
 
+/// Reads the whole log and counts the requests that used each of the rights. A refused request used none.
+pub fn used(log: &Path, granted: &BTreeSet<Right>) -> Result<BTreeMap<Right, u64>> {
+    let file = File::open(log).with_context(|| format!("reading the audit log {}", log.display()))?;
+    let mut used = BTreeMap::new();
+    for line in BufReader::new(file).lines() {
+        let Some(request) = serde_json::from_str::<Entry>(&line?).ok().and_then(Entry::into_right) else { continue };
+        for right in granted.iter().filter(|right| right.allows(&request)) {
+            let count: &mut u64 = used.entry(right.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+    Ok(used)
+}
+
+impl Entry {
+    /// Returns the code and the message of a refusal. A terminating namespace refuses creations with the same code: a program cannot always know in time that the
+    /// namespace terminates.
+    fn refusal(&self) -> Option<&Status> {
+        let refused = |status: &&Status| matches!(status.code, 401 | 403) && !status.message.contains("because it is being terminated");
+        self.response_status.as_ref().filter(refused)
+    }
+
+    fn account(&self) -> &str {
+        self.user.username.rsplit(':').next().unwrap_or_default()
+    }
+
+    /// Returns the right that the request used, for its object alone; `None` if it was refused or is for no object.
+    fn into_right(self) -> Option<Right> {
+        let account = self.account().to_owned();
+        let Reference { api_group, resource, subresource, namespace, name } = self.refusal().is_none().then_some(self.object_ref)??;
+        Some(Right { account, verb: self.verb, group: api_group, resource, subresource, namespace, name })
+    }
+}
+
 impl Requests {
     fn take(&mut self, line: &str, users: &[String]) {
         let Ok(event) = serde_json::from_str::<Value>(line) else { return };
@@ -73,17 +113,13 @@ impl Requests {
         if !users.contains(&entry.user.username) {
             return;
         }
-        let account = entry.user.username.rsplit(':').next().unwrap_or_default();
         let what = match &entry.object_ref {
             Some(reference) if reference.subresource.is_empty() => reference.resource.clone(),
             Some(reference) => format!("{}/{}", reference.resource, reference.subresource),
             None => entry.request_uri.clone(),
         };
-        let text = format!("{account} {} {what}", entry.verb);
-        // A terminating namespace refuses creations with the same code. A program cannot always know in time that the namespace terminates.
-        if let Some(Status { code: code @ (401 | 403), message }) = &entry.response_status
-            && !message.contains("because it is being terminated")
-        {
+        let text = format!("{} {} {what}", entry.account(), entry.verb);
+        if let Some(Status { code, message }) = entry.refusal() {
             self.refused.push((at, format!("{text} ({}) was answered with {code}: {message}", entry.request_uri)));
             return;
         }
@@ -95,6 +131,26 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_uses_the_right_for_its_object_and_not_that_for_another() {
+        let line = |name: &str, code: u16| {
+            format!(
+                r#"{{"user":{{"username":"system:serviceaccount:n:a"}},"verb":"get","requestURI":"/x","objectRef":{{"apiGroup":"g","resource":"leases","namespace":"n","name":"{name}"}},"responseStatus":{{"code":{code}}}}}"#
+            )
+        };
+        let right = |name: &str| Right {
+            group: "g".to_owned(),
+            namespace: Some("n".to_owned()),
+            name: Some(name.to_owned()),
+            ..crate::rights::tests::right("a get leases")
+        };
+        let log = std::env::temp_dir().join(format!("podgroup-audit-{}", std::process::id()));
+        std::fs::write(&log, [line("own", 200), line("own", 404), line("others", 403)].join("\n")).unwrap();
+        let counts = used(&log, &["own", "others"].map(right).into()).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        assert_eq!(counts, [(right("own"), 2)].into());
+    }
 
     #[test]
     fn a_forbidden_request_of_a_program_is_found_and_those_of_others_are_not() {

@@ -123,6 +123,7 @@ pub(crate) fn base(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rights::tests::right;
     use crate::wait::secs;
 
     fn failed(only_late: bool, stalled: Duration) -> Outcome {
@@ -134,11 +135,8 @@ mod tests {
     #[test]
     fn a_right_that_no_program_used_in_any_case_fails_the_run() {
         let case = |used: &[&str]| {
-            let granted = ["a get pods", "b get leases"].map(str::to_owned).into();
-            Outcome {
-                rights: Rights { granted, used: used.iter().map(|each| ((*each).to_owned(), 1)).collect() },
-                ..failed(false, secs(0))
-            }
+            let granted = ["a get pods", "b get leases"].map(right).into();
+            Outcome { rights: Rights { granted, used: used.iter().map(|each| (right(each), 1)).collect() }, ..failed(false, secs(0)) }
         };
         assert!(compare_rights(vec![case(&["a get pods"]), case(&["b get leases"])]));
         assert!(!compare_rights(vec![case(&["a get pods"]), case(&["a get pods"])]));

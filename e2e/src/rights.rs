@@ -16,13 +16,54 @@ use serde_json::{Value, json};
 use crate::chart;
 use crate::wait::{Seen, secs, wait_until};
 
-/// The rights of the two programs, in one cluster or in all clusters of a run. A right is `podgroup-scheduler create pods/binding`.
+/// A right that the chart grants to the ServiceAccount of a program. It reads `podgroup-scheduler get leases.coordination.k8s.io podgroup-scheduler in podgroup-system`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    /// The ServiceAccount.
+    pub account: String,
+    /// get, list, watch, create, update, patch, delete.
+    pub verb: String,
+    /// The API group of the resource; empty for the core group.
+    pub group: String,
+    /// The plural name of the resource.
+    pub resource: String,
+    /// The subresource; empty for the object itself.
+    pub subresource: String,
+    /// The only namespace in which it holds; `None` for all.
+    pub namespace: Option<String>,
+    /// The only object for which it holds; `None` for all.
+    pub name: Option<String>,
+}
+
+impl Right {
+    /// Whether the right allows a request. The request is given as the right for its object alone; its namespace and name are `None` where it has none.
+    pub fn allows(&self, request: &Self) -> bool {
+        let within = |limit: &Option<String>, value: &Option<String>| limit.is_none() || limit == value;
+        self.kind() == request.kind() && within(&self.namespace, &request.namespace) && within(&self.name, &request.name)
+    }
+
+    fn kind(&self) -> [&str; 5] {
+        [&self.account, &self.verb, &self.group, &self.resource, &self.subresource]
+    }
+}
+
+impl std::fmt::Display for Right {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let led = |sign: &str, text: &str| if text.is_empty() { String::new() } else { format!("{sign}{text}") };
+        let (group, subresource) = (led(".", &self.group), led("/", &self.subresource));
+        let (name, namespace) =
+            (led(" ", self.name.as_deref().unwrap_or_default()), led(" in ", self.namespace.as_deref().unwrap_or_default()));
+        write!(f, "{} {} {}{group}{subresource}{name}{namespace}", self.account, self.verb, self.resource)
+    }
+}
+
+/// The rights of the two programs, in one cluster or in all clusters of a run.
 #[derive(Debug, Default)]
 pub struct Rights {
     /// What the chart grants.
-    pub granted: BTreeSet<String>,
+    pub granted: BTreeSet<Right>,
     /// How many requests used each right.
-    pub used: BTreeMap<String, u64>,
+    pub used: BTreeMap<Right, u64>,
 }
 
 impl Rights {
@@ -36,24 +77,30 @@ impl Rights {
     }
 
     /// Returns the rights that are granted and that no request used.
-    pub fn unused(&self) -> Vec<&str> {
-        self.granted.iter().filter(|right| !self.used.contains_key(*right)).map(String::as_str).collect()
+    pub fn unused(&self) -> Vec<&Right> {
+        self.granted.iter().filter(|right| !self.used.contains_key(*right)).collect()
     }
 
     /// Returns the granted rights that were used with the number of their requests, the fewest first.
-    pub fn least_used(&self) -> Vec<(&str, u64)> {
-        let mut used: Vec<_> = self.granted.iter().filter_map(|right| Some((right.as_str(), *self.used.get(right)?))).collect();
+    pub fn least_used(&self) -> Vec<(&Right, u64)> {
+        let mut used: Vec<_> = self.granted.iter().filter_map(|right| Some((right, *self.used.get(right)?))).collect();
         used.sort_by_key(|(_, requests)| *requests);
         used
     }
 }
 
 /// Returns what is granted to the ServiceAccount `account` of the chart's namespace, as [`Rights::granted`].
-pub async fn granted_to(client: &Client, account: &str) -> Result<BTreeSet<String>> {
-    let of = |question: &Value, field: &str| question.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let right = |question: &Value| {
-        let (verb, resource, sub) = (of(question, "verb"), of(question, "resource"), of(question, "subresource"));
-        if sub.is_empty() { format!("{account} {verb} {resource}") } else { format!("{account} {verb} {resource}/{sub}") }
+pub async fn granted_to(client: &Client, account: &str) -> Result<BTreeSet<Right>> {
+    let limit = |question: &Value, field: &str| question.get(field).and_then(Value::as_str).map(str::to_owned);
+    let of = |question: &Value, field: &str| limit(question, field).unwrap_or_default();
+    let right = |question: &Value| Right {
+        account: account.to_owned(),
+        verb: of(question, "verb"),
+        group: of(question, "group"),
+        resource: of(question, "resource"),
+        subresource: of(question, "subresource"),
+        namespace: limit(question, "namespace"),
+        name: limit(question, "name"),
     };
     Ok(questions(client, account).await?.iter().map(right).collect())
 }
@@ -124,20 +171,41 @@ fn asked(rule: &PolicyRule, namespace: Option<&str>) -> Vec<Value> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Returns the right `a list pods`: account, verb and resource.
+    pub(crate) fn right(text: &str) -> Right {
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        let [account, verb, resource] = words.try_into().unwrap();
+        let (group, subresource) = (String::new(), String::new());
+        Right { account, verb, group, resource, subresource, namespace: None, name: None }
+    }
 
     #[test]
     fn a_right_is_unused_if_no_cluster_of_the_run_used_it() {
         let rights = |granted: &[&str], used: &[&str]| Rights {
-            granted: granted.iter().map(|each| (*each).to_owned()).collect(),
-            used: used.iter().map(|each| ((*each).to_owned(), 1)).collect(),
+            granted: granted.iter().map(|each| right(each)).collect(),
+            used: used.iter().map(|each| (right(each), 1)).collect(),
         };
         let mut all = rights(&["a list pods", "a get pods"], &["a list pods"]);
-        assert_eq!(all.unused(), ["a get pods"]);
+        assert_eq!(all.unused(), [&right("a get pods")]);
         all.add(rights(&["a list pods", "b get leases"], &["a get pods", "a list pods"]));
-        assert_eq!(all.unused(), ["b get leases"]);
-        assert_eq!(all.least_used(), [("a get pods", 1), ("a list pods", 2)]);
+        assert_eq!(all.unused(), [&right("b get leases")]);
+        assert_eq!(all.least_used(), [(&right("a get pods"), 1), (&right("a list pods"), 2)]);
+    }
+
+    #[test]
+    fn a_right_for_one_object_allows_requests_for_this_object_alone() {
+        let [own, others] = ["own", "others"].map(|name| Right { name: Some(name.to_owned()), ..right("a get leases") });
+        let elsewhere = Right { namespace: Some("elsewhere".to_owned()), ..own.clone() };
+        assert!(right("a get leases").allows(&own) && own.allows(&elsewhere));
+        for (right, request) in [(&own, &others), (&elsewhere, &own), (&right("a get leases"), &right("b get leases"))] {
+            assert!(!right.allows(request), "{right} and {request}");
+        }
+        let grouped = Right { group: "g".to_owned(), ..own.clone() };
+        assert!(!grouped.allows(&own) && !own.allows(&grouped));
+        assert_eq!(Right { group: "g".to_owned(), ..elsewhere }.to_string(), "a get leases.g own in elsewhere");
     }
 
     #[test]
