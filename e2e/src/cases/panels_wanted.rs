@@ -76,6 +76,11 @@ fn one(value: f64) -> Wanted {
     Exactly(vec![("", value)])
 }
 
+/// The value of the only release. Its series have no label `cluster`.
+fn of_release(value: f64) -> Wanted {
+    Exactly(vec![("namespace=podgroup-system", value)])
+}
+
 /// One amount of a resource with this unit.
 fn amount(value: f64, unit: &'static str) -> Wanted {
     Exactly(vec![(unit, value)])
@@ -100,7 +105,12 @@ fn times(labels: &[&'static str]) -> Wanted {
 
 /// Returns all rows.
 pub(super) fn rows() -> Vec<Row> {
-    let both = || Exactly(vec![("program=podgroup-controller", 1.0), ("program=podgroup-scheduler", 1.0)]);
+    let both = || {
+        Exactly(vec![
+            ("namespace=podgroup-system,program=podgroup-controller", 1.0),
+            ("namespace=podgroup-system,program=podgroup-scheduler", 1.0),
+        ])
+    };
     vec![
         row("Leaders", vec![both()]),
         row("Ready replicas", vec![both()]),
@@ -111,8 +121,8 @@ pub(super) fn rows() -> Vec<Row> {
         row("Overcommitted nodes", vec![one(1.0)]),
         row("Builds", vec![Exactly(vec![(concat!("version=", env!("CARGO_PKG_VERSION")), 2.0)])]),
         // Of `borrows` 2, of `gang` 3, `gpu`, `capped` and `late`.
-        row("Pending pods", vec![one(8.0)]),
-        row("Pending PodGroups", vec![one(5.0)]),
+        row("Pending pods", vec![of_release(8.0)]),
+        row("Pending PodGroups", vec![of_release(5.0)]),
         row("Cycle time", vec![times(&[""]), times(&[""])]),
         row("From decision to bound", vec![times(&[""]), times(&[""])]),
         // `goes` 1, `fits` 2, `borrows` 10, `owed` 6.
@@ -226,13 +236,13 @@ pub(super) fn rows() -> Vec<Row> {
             vec![Among(vec![("outcome=is,step=create", 4.0), ("outcome=is,step=mark", 1.0), ("outcome=gone,step=delete", 1.0)])],
         ),
         row("Time to a PodGroup", vec![times(&[""]), times(&[""])]),
-        row("Reconciler queue depth", vec![one(0.0)]),
+        row("Reconciler queue depth", vec![of_release(0.0)]),
     ]
 }
 
 /// Returns the numbers of a panel in the middle of the case, while the only worker handles one of three PodGroups.
 pub(super) fn in_between() -> Row {
-    row("Reconciler queue depth", vec![one(2.0)])
+    row("Reconciler queue depth", vec![of_release(2.0)])
 }
 
 /// Returns the values of the dashboard variables: the queues of the case, and the resources that its pods use or its queues name.
