@@ -1,0 +1,325 @@
+//! Plays a random history: applies each step, runs cycles until nothing is left to do, and checks what must hold then.
+
+use super::*;
+
+pub(super) struct Play {
+    pub(super) state: SchedulingState,
+    /// The pods of other schedulers.
+    foreign: BTreeMap<Uid, PodFacts>,
+    namespace: Option<bool>,
+    pub(super) now: Duration,
+    pub(super) binds: Vec<Bind>,
+    pub(super) evictions: Vec<Eviction>,
+    budgets: BTreeMap<BudgetKey, BudgetFacts>,
+    came: usize,
+    pub(super) evicted: usize,
+}
+
+impl Play {
+    pub(super) fn new() -> Self {
+        let (binds, evictions, budgets) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (foreign, namespace) = (BTreeMap::new(), None);
+        let mut play =
+            Self { state: empty_state(), foreign, namespace, now: Duration::ZERO, binds, evictions, budgets, came: 0, evicted: 0 };
+        (0..3).for_each(|at| play.state.apply_node(zoned(at, 0, 4)));
+        (0..4).for_each(|at| play.state.apply_queue(queue(QUEUES[at], parent(at), &[])));
+        play
+    }
+
+    pub(super) fn uids(&self, which: impl Fn(&Member) -> bool) -> Vec<Uid> {
+        let mut uids: Vec<Uid> = self.state.cache().pods().iter().filter(|(_, member)| which(member)).map(|(uid, _)| uid.clone()).collect();
+        uids.sort();
+        uids
+    }
+
+    fn one(&self, at: u8, which: impl Fn(&Member) -> bool) -> Option<Uid> {
+        let uids = self.uids(which);
+        uids.get(usize::from(at).checked_rem(uids.len())?).cloned()
+    }
+
+    fn change(&mut self, uid: Option<Uid>, change: impl Fn(&mut PodFacts)) {
+        let Some(uid) = uid else { return };
+        let mut facts = PodFacts::clone(&self.state.cache().pods()[&uid].facts);
+        change(&mut facts);
+        self.state.apply_pod(facts);
+    }
+
+    pub(super) fn pod(&mut self, group: &str, cpu: i64, priority: i32) -> PodFacts {
+        self.came += 1;
+        PodFacts { priority, ..pod("ns", &format!("p{:03}", self.came), group, &[("cpu", cpu)]) }
+    }
+
+    pub(super) fn take(&mut self, step: &Step) {
+        let lives = |member: &Member| member.facts.node.is_some() && !member.facts.phase.ended();
+        match step.clone() {
+            Step::Pods(group, count, cpu, priority) => (0..count).for_each(|_| {
+                let facts = self.pod(&format!("g{}", group % 6), cpu, priority);
+                self.state.apply_pod(facts);
+            }),
+            Step::Choosy(group, choice, cpu) => {
+                let mut facts = self.pod(&format!("g{}", group % 6), cpu, 0);
+                match choice {
+                    Choice::Zone(zone) => _ = facts.constraints.node_selector.insert("zone".to_owned(), format!("z{zone}")),
+                    Choice::Beside(false) => {}
+                    Choice::Apart | Choice::ApartFromTeam | Choice::Beside(true) | Choice::Spread | Choice::Port => {
+                        facts.labels.insert("app".to_owned(), "x".to_owned());
+                    }
+                }
+                facts.terms = terms(choice);
+                self.state.apply_pod(facts);
+            }
+            Step::Runs(group, at, cpu) => {
+                let facts = self.pod(&format!("g{}", group % 6), cpu, 0);
+                self.state.apply_pod(running(facts, &format!("n{}", at % 3)));
+            }
+            Step::Foreign(at, node, cpu) => {
+                let mut facts = running(pod("ns", &format!("f{at}"), "theirs", &[("cpu", cpu)]), &format!("n{}", node % 3));
+                match at {
+                    0 | 1 => {}
+                    2 => facts.terms = apart(),
+                    3 => facts.terms = terms(Choice::Port),
+                    4 => facts.terms = terms(Choice::ApartFromTeam),
+                    _ => _ = facts.labels.insert("app".to_owned(), "x".to_owned()),
+                }
+                self.apply_foreign(facts, cpu > 0);
+            }
+            Step::NominatedByOther(at, node, cpu, priority) => {
+                let mut facts = pod("ns", &format!("m{}", at % 3), "theirs", &[("cpu", cpu)]);
+                facts.nominated_node = Some(Arc::from(format!("n{}", node % 3)));
+                if at % 3 > 0 {
+                    facts.labels.insert("app".to_owned(), "x".to_owned());
+                    facts.terms = terms(if at < 4 { Choice::Port } else { Choice::Apart });
+                }
+                self.apply_foreign(PodFacts { priority, ..facts }, cpu > 0);
+            }
+            Step::Namespace(team) => {
+                self.namespace = team;
+                self.apply_namespace();
+            }
+            Step::Gone(at) => {
+                let uid = self.one(at, |_| true);
+                uid.iter().for_each(|uid| self.state.delete_pod(uid));
+            }
+            Step::Leaves(at) => self.change(self.one(at, lives), |facts| facts.deleting = true),
+            Step::Ends(at) => {
+                self.change(self.one(at, lives), |facts| facts.phase = crate::api::pod_facts::PodPhase::Succeeded);
+            }
+            Step::Group { at, min, queue, class, preemptable, min_resources } => self.state.apply_group(GroupFacts {
+                preemptable,
+                priority_class: (class < 3).then(|| format!("c{class}")),
+                min_resources: min_resources.map(|cpu| crate::cycle::testing::amounts(&[("cpu", cpu)])),
+                ..group("ns", &format!("g{}", at % 6), min, &format!("q{}", queue % 3))
+            }),
+            Step::GroupGone(at) => self.state.delete_group(&GroupKey::new("ns", &format!("g{}", at % 6))),
+            Step::Keeps(at, preemptable) => self.change(self.one(at, lives), |facts| facts.preemptable = preemptable),
+            Step::Labelled(at, guarded) => self.change(self.one(at, |_| true), |facts| {
+                facts.labels = if guarded { [("app".to_owned(), "x".to_owned())].into() } else { [].into() };
+            }),
+            Step::Moves(at, group) => {
+                self.change(self.one(at, |_| true), |facts| facts.group = GroupKey::new("ns", &format!("g{}", group % 6)));
+            }
+            Step::Resized(at, cpu) => self.change(self.one(at, |_| true), |facts| {
+                facts.request = crate::cycle::testing::amounts(&[("cpu", cpu), ("pods", 1)]);
+            }),
+            Step::Ready(at, ready) => self.change(self.one(at, lives), |facts| facts.ready = ready),
+            Step::Queue { at, capability, deserved, guarantee, weight, flags } => {
+                let said = |amount: Option<i64>| amount.map(|cpu| limits(&[("cpu", cpu)])).unwrap_or_default();
+                let at = usize::from(at % 4);
+                let plain = queue(QUEUES[at], parent(at), &[]);
+                self.state.apply_queue(QueueFacts {
+                    capability: said(capability),
+                    deserved: said(deserved),
+                    guarantee: said(guarantee),
+                    weight,
+                    reclaimable: flags & 7 != 0,
+                    closed_by_hand: flags >> 3 & 7 == 1,
+                    dequeue_strategy: if flags >> 6 == 0 {
+                        crate::api::queue::DequeueStrategy::Fifo
+                    } else {
+                        crate::api::queue::DequeueStrategy::Traverse
+                    },
+                    ..plain
+                });
+            }
+            Step::QueueGone(at) => self.state.delete_queue(QUEUES[usize::from(at % 4)]),
+            Step::Class(at, value) => self.state.apply_priority_class(class(&format!("c{at}"), value)),
+            Step::Node(at, cpu, unschedulable) => {
+                // Of every fourth one the zone is another.
+                self.state.apply_node(crate::api::NodeFacts { unschedulable, ..zoned(at % 3, at / 4, cpu) });
+            }
+            Step::NodeGone(at) => self.state.delete_node(&format!("n{}", at % 3)),
+            Step::Budget(at, allowed, frees_unready) => {
+                let key = BudgetKey::new("ns", &format!("b{at}"));
+                if allowed == 2 {
+                    self.budgets.remove(&key);
+                    self.state.delete_budget(&key);
+                } else {
+                    let facts = BudgetFacts { key: key.clone(), selector: LabelSelector::label("app", "x"), allowed, frees_unready };
+                    self.budgets.insert(key, facts.clone());
+                    self.state.apply_budget(facts);
+                }
+            }
+            Step::Taken(at) => {
+                if let Some(at) = usize::from(at).checked_rem(self.binds.len()) {
+                    let bind = self.binds.remove(at);
+                    self.is_bound(&bind);
+                }
+            }
+            Step::Refused(at) => {
+                if let Some(at) = usize::from(at).checked_rem(self.binds.len()) {
+                    let bind = self.binds.remove(at);
+                    self.state.refuse_bind(&bind.uid, "test", self.now, |failures| Duration::from_secs(u64::from(failures.min(9))));
+                }
+            }
+            Step::VictimGoes(at) => _ = self.goes(usize::from(at)),
+            Step::VictimStays(at) => {
+                if let Some(at) = usize::from(at).checked_rem(self.evictions.len()) {
+                    let eviction = self.evictions.remove(at);
+                    eviction.victims.first().iter().for_each(|victim| self.state.back_off_eviction(&victim.uid, self.now));
+                    self.state.refuse_eviction(&eviction.group, eviction.nomination, "test");
+                }
+            }
+            Step::Handover(how) => self.hand_over(how),
+            Step::Later(seconds) => self.now += Duration::from_secs(seconds),
+        }
+    }
+
+    fn apply_foreign(&mut self, facts: PodFacts, is_there: bool) {
+        let facts = PodFacts { scheduler: Arc::from("another"), names_group: false, ..facts };
+        if is_there {
+            self.foreign.insert(facts.uid.clone(), facts.clone());
+            self.state.apply_pod(facts);
+        } else {
+            self.foreign.remove(&facts.uid);
+            self.state.delete_pod(&facts.uid);
+        }
+    }
+
+    fn apply_namespace(&mut self) {
+        match self.namespace {
+            Some(team) => self.state.apply_namespace("ns", team.then(|| ("team".to_owned(), "a".to_owned())).into_iter().collect()),
+            None => self.state.delete_namespace("ns"),
+        }
+    }
+
+    pub(super) fn is_bound(&mut self, bind: &Bind) {
+        self.state.confirm(&bind.uid);
+        let waits =
+            self.state.cache().pods().get(&bind.uid).filter(|member| member.assumed.is_some()).map(|member| Arc::clone(&member.facts));
+        if let Some(facts) = waits {
+            let facts = running(PodFacts::clone(&facts), &bind.node);
+            self.state.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..facts });
+        }
+    }
+
+    /// A victim is gone. Returns its facts.
+    pub(super) fn goes(&mut self, at: usize) -> Option<PodFacts> {
+        let at = at.checked_rem(self.evictions.len())?;
+        let eviction = &mut self.evictions[at];
+        let victim = eviction.victims.pop();
+        if eviction.victims.is_empty() {
+            self.evictions.remove(at);
+        }
+        let victim = victim?;
+        let facts = self.state.cache().pods().get(&victim.uid).map(|member| PodFacts::clone(&member.facts));
+        self.state.delete_pod(&victim.uid);
+        facts
+    }
+
+    fn hand_over(&mut self, how: u8) {
+        for (at, bind) in std::mem::take(&mut self.binds).iter().enumerate() {
+            if (usize::from(how) >> (at % 8)) & 1 == 1 {
+                self.is_bound(bind);
+            } else {
+                self.state.refuse_bind(&bind.uid, "test", self.now, |_| Duration::ZERO);
+            }
+        }
+        for (at, eviction) in std::mem::take(&mut self.evictions).iter().enumerate() {
+            // Either all of its evictions were sent, or the first one.
+            let sent = if (usize::from(how) >> (at % 8)) & 1 == 1 { eviction.victims.len() } else { 1 };
+            for victim in eviction.victims.iter().take(sent) {
+                let there = self.state.cache().pods().contains_key(&victim.uid);
+                self.change(there.then(|| victim.uid.clone()), |facts| facts.deleting = true);
+            }
+        }
+        let any = |member: &Member| Some(Arc::from(format!("n{}", member.facts.name.bytes().map(usize::from).sum::<usize>() % 4)));
+        self.state = taken_over(&self.state, |member| if how.is_multiple_of(4) { any(member) } else { nominated_node(member) });
+        self.budgets.values().for_each(|budget| self.state.apply_budget(budget.clone()));
+        self.foreign.values().for_each(|facts| self.state.apply_pod(facts.clone()));
+        self.apply_namespace();
+    }
+
+    fn cycle(&mut self) -> Plan {
+        let plan = run(&mut self.state, &POLICY, self.now);
+        assert!(self.state.cache().accounting().audit().is_clean());
+        for node in self.state.cache().accounting().ledger().nodes() {
+            let bound_here = plan.binds.iter().any(|bind| *bind.node == *node.name);
+            let used = self.state.nominated_on(node.name).map_or_else(
+                || node.used.clone(),
+                |kept| {
+                    let mut used = node.used.clone();
+                    used.sub(&kept);
+                    used
+                },
+            );
+            assert!(!bound_here || node.allocatable.covers(&used), "oversold {}", node.name);
+        }
+        self.what_is_nominated_again_fits(&plan);
+        let withdrawn = self.state.take_withdrawn();
+        self.evictions.retain(|eviction| !withdrawn.contains(&eviction.nomination));
+        self.binds.extend(plan.binds.iter().cloned());
+        self.evictions.extend(plan.evictions.iter().filter(|eviction| !eviction.victims.is_empty()).cloned());
+        self.evicted += plan.evictions.iter().map(|eviction| eviction.victims.len()).sum::<usize>();
+        plan
+    }
+
+    /// What a new leader nominates again fits beside all pods that stay, and nobody is evicted for it.
+    fn what_is_nominated_again_fits(&self, plan: &Plan) {
+        let (cache, nominations) = (self.state.cache(), &self.state.nominations);
+        let gone = nominations.terminating_or_victims(cache);
+        for key in &plan.nominated_again {
+            // Where it is bound at once, a further member may preempt in the same cycle.
+            let is_bound = plan.binds.iter().any(|bind| bind.group == *key);
+            assert!(is_bound || plan.evictions.iter().all(|eviction| eviction.group != *key), "pods are evicted for {key}");
+            for place in nominations.gangs.get(key).into_iter().flat_map(|nomination| &nomination.places) {
+                let node = cache.accounting().ledger().node(&place.node).unwrap();
+                let mut stays = node.used.clone();
+                let here = gone.iter().filter_map(|uid| cache.accounting().pod(uid)).filter(|pod| pod.node == Some(&*place.node));
+                here.for_each(|pod| stays.sub(pod.resources));
+                // Of a lower priority, perhaps.
+                cache.nominated_by_others.on(&place.node).into_iter().for_each(|nominated| stays.sub(nominated));
+                assert!(node.allocatable.covers(&stays), "{key} is nominated again on {}, which has no room", place.node);
+            }
+        }
+    }
+
+    pub(super) fn settle(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..60 {
+            match self.state.next_attempt() {
+                Some(next) if next <= self.now + Duration::from_millis(300) => self.now = self.now.max(next),
+                _ => return Ok(()),
+            }
+            let _plan = self.cycle();
+        }
+        Err(TestCaseError::fail("it does not come to rest"))
+    }
+
+    /// The admission, the reservation and the counts of every PodGroup.
+    fn seen(&self) -> Vec<String> {
+        let one = |(key, group): (&GroupKey, &Group)| {
+            format!("{key}: {} {:?} {:?}", group.is_admitted(), self.state.cache().reserved(group), group.counts)
+        };
+        self.state.cache().groups().iter().map(one).collect()
+    }
+
+    pub(super) fn no_podgroup_is_forgotten(&mut self) -> Result<(), TestCaseError> {
+        let before = self.seen();
+        self.state.requeue.changed(crate::cycle::cache::Wake::Everything);
+        self.state.requeue.preemptions.changed();
+        let plan = self.cycle();
+        prop_assert!(plan.binds.is_empty(), "a PodGroup was not tried: {:?}", plan.binds);
+        prop_assert!(plan.evictions.is_empty(), "a preemption was not retried: {:?}", plan.evictions);
+        prop_assert_eq!(before, self.seen());
+        self.settle()
+    }
+}
