@@ -33,7 +33,8 @@ pub(super) async fn etcd_restarts(w: &mut World) -> Result<()> {
 }
 
 async fn restarts(w: &mut World, component: &str) -> Result<()> {
-    let load = Load::start(&w.client(), 5, true).await?;
+    let client = w.client();
+    let load = Load::start(&client, 5, true).await?;
     for _ in 0..3 {
         let cluster = w.cluster();
         // A starting API server refuses every user until it has read the roles. During the outage no program can act, and a program without its lease
@@ -43,7 +44,7 @@ async fn restarts(w: &mut World, component: &str) -> Result<()> {
             .during(async {
                 let start = Instant::now();
                 cluster.restart(component).await?;
-                let away = start.elapsed();
+                let away = answers(&client).await? - start;
                 w.watched()?.insist(&[8]);
                 // Give the programs time to continue and to see what went wrong.
                 sleep(secs(3)).await;
