@@ -118,7 +118,7 @@ async fn bind_late(w: &World, seconds: u64) -> Result<()> {
 /// Returns whether a new leader has fenced the pod.
 async fn is_fenced(client: &Client, group: &str) -> Result<bool> {
     let conditions = pods_of(client, group).await?.into_iter().filter_map(|pod| pod.status?.conditions).flatten();
-    Ok(conditions.into_iter().any(|condition| condition.type_ == LEADER_CHANGED))
+    Ok(conditions.into_iter().any(|condition| condition.type_ == LEADER_CHANGED && condition.last_transition_time.is_some()))
 }
 
 /// Waits until the second pod is bound.

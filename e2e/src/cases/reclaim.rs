@@ -104,11 +104,11 @@ pub(super) async fn deserved_share_is_reclaimed(w: &mut World) -> Result<()> {
     accounting_matches_api(w).await
 }
 
-/// Returns the message of the pod's condition DisruptionTarget, with the reason that Kubernetes uses for preemption by a scheduler.
+/// Returns the message of the pod's condition DisruptionTarget, with the reason that Kubernetes uses for preemption by a scheduler. The API server has set its time.
 pub(super) fn disruption_message(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let target = conditions.iter().find(|each| each.type_ == "DisruptionTarget" && each.status == "True")?;
-    target.message.clone().filter(|_| target.reason.as_deref() == Some("PreemptionByScheduler"))
+    target.message.clone().filter(|_| target.reason.as_deref() == Some("PreemptionByScheduler") && target.last_transition_time.is_some())
 }
 
 /// Returns the UIDs of the pods that exist and do not terminate.
