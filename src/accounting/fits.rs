@@ -11,6 +11,7 @@ use crate::resources::{Amount, ResourceName, Resources};
 
 use super::quota::Quota;
 use super::refusal::{Bound, Ceiling, QueueRefusal};
+use super::reserved_minimums::ReservedMinimums;
 use super::tree::{Path, ROOT_QUEUE};
 use super::unused_guarantees::Change;
 
@@ -96,15 +97,18 @@ impl Quota {
         }
     }
 
-    /// Checks whether a member beyond the minimum of its PodGroup leaves room for `first`, which other PodGroups have reserved for their minimum, in what
-    /// all nodes offer together (A7).
+    /// Checks whether a member of the queue beyond the minimum of its PodGroup leaves room for what other PodGroups have reserved for their minimum, in what all nodes
+    /// offer together (A7).
     ///
     /// # Errors
     ///
     /// The first dimension in which it does not.
-    pub fn leaves_room(&self, asked: &Resources, first: &Resources) -> Result<(), Ceiling> {
-        let asked = asked.iter().filter(|(dimension, _)| first.get(dimension).is_positive());
-        self.within_total(asked, first, Bound::Minimums)
+    pub fn leaves_room(&self, queue: &str, asked: &Resources, reserved: &ReservedMinimums) -> Result<(), Ceiling> {
+        let all = reserved.all();
+        let asked = || asked.iter().filter(|(dimension, _)| all.get(dimension).is_positive());
+        // Where there is room beside all of it, nothing has to be computed by queue.
+        self.within_total(asked(), all, Bound::Minimums)
+            .or_else(|_| self.within_total(asked(), &reserved.before(queue, self), Bound::Minimums))
     }
 
     /// Checks whether so much more fits beside all that is charged and reserved in what all nodes offer together, less what pods outside our queues use.

@@ -42,6 +42,7 @@ mod ranked;
 #[cfg(test)]
 pub(crate) mod reference;
 mod refusal;
+mod reserved_minimums;
 mod shares;
 mod subtree_sums;
 mod tree;
@@ -58,6 +59,7 @@ pub use node::{NodeRefusal, NodeView, Shortage};
 pub use places::PlaceSource;
 pub use quota::{QueueView, Quota};
 pub use refusal::{Bound, Ceiling, QueueRefusal};
+pub use reserved_minimums::ReservedMinimums;
 pub use shares::{Shares, Waiting};
 pub use tree::{DEFAULT_QUEUE, MAX_DEPTH, Path, QueueFault, QueueShape, QueueTree, ROOT_QUEUE, Why};
 pub use trial::{Placement, Savepoint, Trial};

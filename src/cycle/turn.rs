@@ -206,7 +206,8 @@ impl Ongoing<'_> {
         let cache = &self.state.cache;
         let quota = cache.accounting.quota();
         let asked = |uid: &Uid| cache.pods.get(uid).map(|member| &member.facts.request);
-        members.iter().filter_map(asked).try_for_each(|asked| quota.leaves_room(asked, cache.reserved_first())).map_err(Refusal::Ceiling)
+        let leaves = |asked| quota.leaves_room(self.queue, asked, cache.reserved_first());
+        members.iter().filter_map(asked).try_for_each(leaves).map_err(Refusal::Ceiling)
     }
 
     /// Reserves the minimum of a PodGroup without nodes. Returns whether it is admitted: it is not during its admission back-off.

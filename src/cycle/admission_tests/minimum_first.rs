@@ -4,7 +4,7 @@ use super::{at, cpus, elastic, reserved};
 use crate::api::Uid;
 use crate::cycle::cache::Phase;
 use crate::cycle::state::SchedulingState;
-use crate::cycle::testing::{POLICY, node, pod, running};
+use crate::cycle::testing::{POLICY, amounts, group, node, pod, queue, running};
 use crate::cycle::tests::{bound, empty_state, gang, message, phase};
 use crate::cycle::*;
 
@@ -91,4 +91,26 @@ fn a7_a_partially_bound_gang_that_no_node_can_finish_holds_further_members_back_
     assert_eq!(state.next_attempt(), Some(Duration::from_secs(30)));
     let binds = at(&mut state, 30).binds.len() + at(&mut state, 30).binds.len();
     assert_eq!((binds, reserved(&state, "root")), (1, cpus(1)), "it keeps what it needs to be finished in its queue");
+}
+
+/// Found by trying: an account that may create PodGroups in one queue kept every pod beyond a minimum from starting, in all queues.
+#[test]
+fn a7_what_another_queue_has_reserved_counts_as_far_as_its_share() {
+    let mut state = empty_state();
+    (1..=4).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    state.apply_queue(queue("vision", Some("root"), &[]));
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1000)])), ..group("ns", "huge", 1, "default") });
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state, "default"), cpus(1000));
+    gang(&mut state, "vic", 1, "vision", 12, &[("cpu", 1)]);
+    gang(&mut state, "own", 1, "default", 2, &[("cpu", 1)]);
+    // Of the 16, each queue is entitled to 8. Of those of `default`, one is used.
+    assert_eq!(at(&mut state, 1).binds.len(), 8 + 1);
+    assert!(message(&state, "vic").contains("cpu requested 1, used 9, reserved 7, available"), "{}", message(&state, "vic"));
+    assert!(
+        message(&state, "own").contains("reserved 1k"),
+        "tenants that share a queue share its reservations: {}",
+        message(&state, "own")
+    );
+    assert_eq!(at(&mut state, 30).binds.len() + at(&mut state, 30).binds.len(), 5);
 }

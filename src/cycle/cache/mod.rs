@@ -39,11 +39,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::{Accounting, ROOT_QUEUE};
+use crate::accounting::{Accounting, ROOT_QUEUE, ReservedMinimums};
 use crate::api::volumes::CsiNodeFacts;
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
-use crate::resources::Resources;
 
 use super::placement::class::Classes;
 use super::placement::finder::NodeFinder;
@@ -111,7 +110,7 @@ pub struct Cache {
     budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
     queues: queues::Queues,
     /// What PodGroups have reserved and further members of others leave room for (A7).
-    reserved_first: Resources,
+    reserved_first: ReservedMinimums,
     /// How much the nodes could ever take, as far as it was counted since a node changed (A6).
     room_if_empty: nodes::RoomIfEmpty,
     /// What the queues want, and the shares that follow.
@@ -144,7 +143,7 @@ impl Cache {
             priority_classes: BTreeMap::new(),
             budgets: Arc::default(),
             queues: queues::Queues::default(),
-            reserved_first: Resources::new(),
+            reserved_first: ReservedMinimums::default(),
             room_if_empty: nodes::RoomIfEmpty::new(),
             sharing: Sharing::default(),
             dirty: Dirty::default(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::accounting::ReservedMinimums;
 use crate::api::{GroupFacts, GroupKey};
 use crate::resources::Resources;
 
@@ -26,8 +27,8 @@ pub struct Admission {
     pub(in crate::cycle) precedence: Precedence,
     /// Whether places of lost members are kept for it (A8).
     pub(in crate::cycle) keeps_places: bool,
-    /// The part of its reservation that further members of other PodGroups leave room for: all of it, or nothing.
-    first: Resources,
+    /// The queue of its reservation and the part of it that further members of other PodGroups leave room for: all of it, or nothing.
+    first: Option<(Arc<str>, Resources)>,
 }
 
 /// Whether members beyond the minimum of other PodGroups leave room for the reservation of a PodGroup (A7).
@@ -132,9 +133,9 @@ impl Cache {
         self.update_first(key);
     }
 
-    /// What other PodGroups have reserved for their minimum, for which members beyond the minimum of a PodGroup leave room (A7).
+    /// What PodGroups have reserved for their minimum, for which members beyond the minimum of other PodGroups leave room (A7).
     #[must_use]
-    pub(in crate::cycle) const fn reserved_first(&self) -> &Resources {
+    pub(in crate::cycle) const fn reserved_first(&self) -> &ReservedMinimums {
         &self.reserved_first
     }
 
@@ -148,22 +149,29 @@ impl Cache {
     /// Updates what further members leave room for, after the reservation of the PodGroup or its precedence changed.
     pub(in crate::cycle) fn update_first(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
-        let first = if group.admission.precedence == Precedence::Over { NOTHING.clone() } else { self.reserved(group).clone() };
+        let comes_first = group.admission.precedence != Precedence::Over;
+        let first = self.reserves_in(group).filter(|_| comes_first).map(|queue| (queue, self.reserved(group).clone()));
         if first == group.admission.first {
             return;
         }
-        let before = std::mem::replace(&mut self.reserved_first, Resources::new());
-        self.reserved_first.add(&before);
-        self.reserved_first.sub(&group.admission.first);
-        self.reserved_first.add(&first);
+        let before = self.reserved_first.all().clone();
+        if let Some((queue, amounts)) = &group.admission.first {
+            self.reserved_first.remove(queue, amounts);
+        }
+        if let Some((queue, amounts)) = &first {
+            self.reserved_first.add(queue, amounts);
+        }
         if let Some(group) = self.groups.get_mut(key) {
             group.admission.first = first;
         }
+        let after = self.reserved_first.all();
         // Where nothing is reserved any more, further members need no room in the sum: on a node they may have it though others are overcommitted.
-        if before.iter().any(|(dimension, amount)| amount.is_positive() && !self.reserved_first.get(dimension).is_positive()) {
+        let served = before.iter().any(|(dimension, amount)| amount.is_positive() && !after.get(dimension).is_positive());
+        let grows = !before.covers(after);
+        if served {
             self.changed(Change::MinimumsServed);
         }
-        if !before.covers(&self.reserved_first) {
+        if grows {
             self.changed(Change::MinimumsReserved);
         }
     }

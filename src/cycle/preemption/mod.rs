@@ -163,7 +163,7 @@ fn leaving_room(
     found: reclaim::Preemption,
 ) -> Result<reclaim::Preemption, NotPreempted> {
     let first = state.cache.reserved_first().clone();
-    if group.all_or_none || found.victims.is_empty() || first.is_zero() {
+    if group.all_or_none || found.victims.is_empty() || first.all().is_zero() {
         return Ok(found);
     }
     let mut asked = Resources::new();
@@ -171,7 +171,7 @@ fn leaving_room(
     let gone = state.nominations.terminating_or_victims(&state.cache);
     let mut trial = state.cache.accounting.trial();
     gone.iter().chain(&found.victims).for_each(|uid| _ = trial.set_aside(uid));
-    match trial.accounting().quota().leaves_room(&asked, &first) {
+    match trial.accounting().quota().leaves_room(&group.queue, &asked, &first) {
         Ok(()) => Ok(found),
         Err(ceiling) => Err(NotPreempted::Unplaceable(Box::new(Refusal::Ceiling(ceiling)))),
     }

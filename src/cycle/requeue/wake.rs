@@ -82,7 +82,7 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache) -> bool {
     let Some((dimension, asked)) = lacking.asked.clone().filter(|_| !reserves(key)) else { return true };
     let (quota, asked) = (cache.accounting().quota(), Resources::new().with(dimension.as_str(), asked));
     if lacking.for_minimums {
-        quota.leaves_room(&asked, cache.reserved_first()).is_ok()
+        quota.leaves_room(&lacking.queue, &asked, cache.reserved_first()).is_ok()
     } else {
         quota.fits(&lacking.queue, &asked).is_ok()
     }

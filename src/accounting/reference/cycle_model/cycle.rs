@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::admission::{can_reclaim, sum};
 use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, less, plus};
 use super::super::limits::fits;
+use super::super::shares::right;
 use super::super::tree::{broken, closed_by, is_leaf, spec, used, walk};
 use super::order::{Rank, Shares};
 use super::reservations::ADMISSION_TIMEOUT;
@@ -232,10 +233,19 @@ impl CycleModel {
     /// A7: whether a further member leaves room for what other PodGroups have reserved for their minimum.
     fn leaves_room(&self, group: &str, now: u64) -> bool {
         let Some(asks) = self.waiting(group).first().map(|uid| self.members[uid].asks.clone()) else { return true };
-        let (cluster, reserved) = (self.cluster(), self.reserved_first(now));
+        let (cluster, reserved, own) = (self.cluster(), self.reserved_first(now), &self.groups[group].queue);
         asked_in(&positive(&asks)).all(|(dimension, asked)| {
-            let first = amount(&reserved, dimension);
-            first == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.there_for_queues(), dimension)
+            // Of another queue only as far as it uses less than its entitlement (S3).
+            let counts = |queue: &str, amount: i128| {
+                if queue == own {
+                    amount
+                } else {
+                    amount.min((right(&cluster, queue, dimension) - used(&cluster, queue, dimension)).max(0))
+                }
+            };
+            let all: i128 = reserved.values().map(|reserved| amount(reserved, dimension)).sum();
+            let first: i128 = reserved.iter().map(|(queue, reserved)| counts(queue, amount(reserved, dimension))).sum();
+            all == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.there_for_queues(), dimension)
         })
     }
 

@@ -1,5 +1,7 @@
 //! How long a reservation lasts, and how it changes (A4, A5).
 
+use std::collections::BTreeMap;
+
 use super::super::admission::sum;
 use super::super::cluster::{amount, larger, less, plus};
 use super::super::limits::fits;
@@ -169,10 +171,15 @@ impl CycleModel {
         sum(&others.filter(|kept| kept.node == node).map(|kept| kept.asks.clone()).collect::<Vec<_>>())
     }
 
-    /// A7: what PodGroups have reserved and further members of others leave room for.
-    pub(super) fn reserved_first(&self, now: u64) -> super::Amounts {
-        let comes_first = |life: &&super::Life| life.first_until.is_none_or(|until| until > now);
-        sum(&self.lives.values().filter(comes_first).map(|life| positive(&life.reserved)).collect::<Vec<_>>())
+    /// A7: what PodGroups have reserved and further members of others leave room for, by queue.
+    pub(super) fn reserved_first(&self, now: u64) -> BTreeMap<&str, super::Amounts> {
+        let mut first: BTreeMap<&str, super::Amounts> = BTreeMap::new();
+        for (name, life) in self.lives.iter().filter(|(_, life)| life.first_until.is_none_or(|until| until > now)) {
+            let Some(group) = self.groups.get(name) else { continue };
+            let of_queue = first.entry(&group.queue).or_default();
+            *of_queue = plus(of_queue, &positive(&life.reserved));
+        }
+        first
     }
 
     fn back_off(&mut self, group: &str, now: u64) {
