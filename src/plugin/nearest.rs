@@ -17,24 +17,30 @@ pub(super) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>)
     names.into_iter().filter_map(rank).min().map(|(_, _, name)| name)
 }
 
-/// Returns how many letters must be inserted, deleted or exchanged; `None` where that is more than `most`.
+/// Returns how many letters must be inserted, deleted or replaced, or neighbours be swapped; `None` where that is more than `most`.
 fn distance(a: &[u8], b: &[u8], most: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > most {
         return None;
     }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+    // One row for each letter of `a`: the distances of what comes before it to each beginning of `b`.
+    let (mut above, mut row): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
     for (at, x) in a.iter().enumerate() {
         let mut left = at.saturating_add(1);
         let mut next = vec![left];
-        for ((y, up), diagonal) in b.iter().zip(row.iter().skip(1)).zip(&row) {
-            let exchanged = diagonal.saturating_add(usize::from(x != y));
-            left = exchanged.min(up.saturating_add(1)).min(left.saturating_add(1));
+        for (column, ((y, up), diagonal)) in b.iter().zip(row.iter().skip(1)).zip(&row).enumerate() {
+            let replaced = diagonal.saturating_add(usize::from(x != y));
+            left = replaced.min(up.saturating_add(1)).min(left.saturating_add(1));
+            let before = |letters: &[u8], at: usize| at.checked_sub(1).and_then(|at| letters.get(at).copied());
+            if before(a, at) == Some(*y) && before(b, column) == Some(*x) {
+                let both = column.checked_sub(1).and_then(|column| above.get(column));
+                left = both.map_or(left, |both| left.min(both.saturating_add(1)));
+            }
             next.push(left);
         }
-        if next.iter().all(|distance| *distance > most) {
+        if next.iter().chain(&row).all(|distance| *distance > most) {
             return None;
         }
-        row = next;
+        above = std::mem::replace(&mut row, next);
     }
     row.last().copied().filter(|distance| *distance <= most)
 }
@@ -45,10 +51,11 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_found_and_none_that_is_far() {
-        let names = ["science", "biology", "physics", "a", "team-blue-training", "team-blue", "default"];
+        let names = ["train", "science", "biology", "physics", "a", "team-blue-training", "team-blue", "default"];
         let table = [
             ("sience", Some("science")),
             ("sceince", Some("science")),
+            ("trian", Some("train")),
             ("biologie", Some("biology")),
             ("b", None),
             ("team-bleu-trainig", Some("team-blue-training")),
@@ -67,8 +74,15 @@ mod tests {
     fn a_distance_is_counted_as_far_as_it_matters() {
         let of = |a: &str, b: &str, most| distance(a.as_bytes(), b.as_bytes(), most);
         assert_eq!(
-            [of("kitten", "sitting", 3), of("kitten", "sitting", 2), of("", "abc", 3), of("abc", "abc", 0)],
-            [Some(3), None, Some(3), Some(0)]
+            [
+                of("kitten", "sitting", 3),
+                of("kitten", "sitting", 2),
+                of("", "abc", 3),
+                of("abc", "abc", 0),
+                of("ab", "ba", 1),
+                of("ba", "abc", 1)
+            ],
+            [Some(3), None, Some(3), Some(0), Some(1), None]
         );
     }
 }
