@@ -422,3 +422,20 @@ fn r2_no_further_member_of_a_gang_is_placed_while_its_minimum_is_preempted() {
     let plan = at(&mut state, 3);
     assert_eq!(plan.binds.iter().map(|bind| bind.uid.to_string()).collect::<Vec<_>>(), ["ns/low-3"]);
 }
+
+/// Found by random histories: it kept its admission until something else changed.
+#[test]
+fn a_gang_of_which_members_become_victims_is_tried_again() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 3)]));
+    state.apply_priority_class(class("high", 5));
+    gang(&mut state, "low", 3, "default", 4, &[("cpu", 1)]);
+    let plan = at(&mut state, 0);
+    assert_eq!(plan.binds.len(), 3);
+    confirm(&mut state, &plan);
+    assert!(at(&mut state, 1).binds.is_empty());
+    state.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "high", 1, "default") });
+    state.apply_pod(PodFacts { priority: 5, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });
+    assert_eq!(at(&mut state, 2).evictions.len(), 1);
+    assert!(at(&mut state, 2).tried.contains(&GroupKey::new("ns", "low")));
+}

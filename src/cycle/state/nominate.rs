@@ -105,9 +105,18 @@ impl SchedulingState {
         self.cache.sharing.outdated = true;
         let id = self.nominations.next_number();
         let nomination = Nomination { id, places: places.to_vec(), victims, until, refusal: Arc::clone(&refusal) };
+        // Its victims do not count for their gangs any more, of which further members may wait.
+        for gang in self.gangs_of(&nomination.victims).into_iter().filter(|gang| self.cache.is_waiting(gang)) {
+            self.requeue.try_again(&gang);
+        }
         self.nominations.insert(key, nomination);
         self.judge_group(key, Some(refusal));
         Some(id)
+    }
+
+    /// Returns the PodGroups of these pods.
+    fn gangs_of(&self, pods: &BTreeSet<Uid>) -> BTreeSet<GroupKey> {
+        pods.iter().filter_map(|uid| Some(self.cache.pods.get(uid)?.facts.group.clone())).collect()
     }
 
     fn charge_nominated(&mut self, key: &GroupKey, queue: &str, places: &[Placement], refusal: &Arc<Refusal>) {
@@ -197,9 +206,7 @@ impl SchedulingState {
                 .for_each(|place| reservation::reserve_refused_bind(&mut self.cache, key, &place.queue, &place.resources));
         }
         // Its victims count for their gangs again, which may have further members.
-        let gangs: BTreeSet<GroupKey> =
-            nomination.victims.iter().filter_map(|uid| Some(self.cache.pods.get(uid)?.facts.group.clone())).collect();
-        gangs.into_iter().for_each(|key| self.cache.changed(Change::Group(key)));
+        self.gangs_of(&nomination.victims).into_iter().for_each(|key| self.cache.changed(Change::Group(key)));
         // Its victims are not waited for any more.
         self.requeue.preemptions.forget(key);
         self.nominations.withdraw(nomination.id);
