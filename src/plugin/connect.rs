@@ -8,7 +8,8 @@ use axum::http::header::{HeaderValue, USER_AGENT};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use crate::runtime::{call, proxy};
+use crate::runtime::call;
+use crate::runtime::proxy::{self, Unusable};
 
 use super::flags::{Common, is_name};
 
@@ -80,17 +81,17 @@ fn bearer(user: &AuthInfo) -> Bearer {
 }
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, String> {
-    let wrong = |error: &KubeconfigError| format!("--kubeconfig {}: {}", path.display(), explain(error));
-    let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error))?;
+    let wrong = |error: &Unusable| format!("--kubeconfig {}: {}", path.display(), explain(error));
+    let file = Kubeconfig::read_from(path).map_err(|error| wrong(&error.into()))?;
     proxy::configuration(file, options).await.map_err(|error| wrong(&error))
 }
 
 /// Returns what is wrong with a kubeconfig, and what to do where that is not obvious.
-fn explain(error: &KubeconfigError) -> String {
-    if matches!(error, KubeconfigError::CurrentContextNotSet) {
+fn explain(error: &Unusable) -> String {
+    if matches!(error, Unusable::Kubeconfig(KubeconfigError::CurrentContextNotSet)) {
         return "it has no current-context: use --context (kubectl config get-contexts lists them)".to_owned();
     }
-    if let KubeconfigError::LoadContext(context) = error {
+    if let Unusable::Kubeconfig(KubeconfigError::LoadContext(context)) = error {
         return format!("there is no context {context:?} in it (kubectl config get-contexts lists them)");
     }
     chain(error)
@@ -99,7 +100,7 @@ fn explain(error: &KubeconfigError) -> String {
 async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<Config, String> {
     let found = match Kubeconfig::read() {
         Ok(file) => proxy::configuration(file, options).await,
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     let error = match found {
         Ok(config) => return Ok(config),
@@ -108,8 +109,7 @@ async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<C
     let in_cluster = if named { None } else { Config::incluster().ok() };
     let mut config =
         in_cluster.ok_or_else(|| format!("no configuration for the API server: {error}; use --kubeconfig FILE, or set KUBECONFIG"))?;
-    config.proxy_url =
-        proxy::from_environment(&config.cluster_url).map_err(|error| format!("the proxy of the environment: {}", chain(&error)))?;
+    config.proxy_url = proxy::from_environment(&config.cluster_url).map_err(|error| chain(&Unusable::OfEnvironment(error)))?;
     Ok(config)
 }
 
@@ -246,7 +246,7 @@ mod tests {
         let file = |text: &str| Kubeconfig::from_yaml(text).unwrap();
         let said = async |text, context: Option<&str>| {
             let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-            explain(&Config::from_custom_kubeconfig(file(text), &options).await.unwrap_err())
+            explain(&proxy::configuration(file(text), &options).await.unwrap_err())
         };
         assert!(said("{apiVersion: v1, kind: Config}", None).await.contains("no current-context: use --context"));
         assert!(said("current-context: prod", None).await.starts_with("there is no context \"prod\" in it"));

@@ -98,7 +98,7 @@ async fn from_file(path: &Path) -> Result<Config, ConfigError> {
 async fn from_surroundings() -> Result<Config, ConfigError> {
     let in_cluster = match Config::incluster() {
         Ok(mut config) => {
-            let fault = |error| ConfigError::Unusable(format!("the proxy of the environment: {}", one_line(&error)));
+            let fault = |error| ConfigError::Unusable(one_line(&proxy::Unusable::OfEnvironment(error)));
             config.proxy_url = proxy::from_environment(&config.cluster_url).map_err(fault)?;
             return Ok(config);
         }

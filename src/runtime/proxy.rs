@@ -1,29 +1,60 @@
 //! Which proxy leads to the API server?
 //!
 //! The same as for kubectl and for programs with client-go. `proxy-url` of the kubeconfig's cluster is used in any case. Without it, `HTTPS_PROXY` is used
-//! (`HTTP_PROXY` for a server without TLS), unless `NO_PROXY` names the server or the server is this machine. Each variable may be in lower case.
+//! (`HTTP_PROXY` for a server without TLS), unless `NO_PROXY` names the server or the server is this machine. Each variable may be in lower case. The rules are those
+//! of golang.org/x/net/http/httpproxy.
 //!
-//! kube has rules of its own: it looks for the *proxy* in `NO_PROXY`, and reads no variable in a pod.
+//! kube has rules of its own: it looks for the *proxy* in `NO_PROXY`, and reads no variable in a pod. With a kubeconfig it still reads `NO_PROXY`, and refuses an empty
+//! entry in it.
 
 use std::net::IpAddr;
 
 use axum::http::Uri;
 use axum::http::uri::InvalidUri;
-use hyper_util::client::proxy::matcher::Matcher;
+use ipnet::IpNet;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use thiserror::Error;
+
+/// Why there is no configuration. No text has a part of the proxy's URL, which may contain a password.
+#[derive(Debug, Error)]
+pub enum Unusable {
+    /// The kubeconfig cannot be used.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The proxy cannot be used.
+    #[error("the proxy of the kubeconfig: {0}")]
+    OfKubeconfig(ProxyError),
+    /// The proxy cannot be used.
+    #[error("the proxy of the environment: {0}")]
+    OfEnvironment(#[from] ProxyError),
+}
+
+/// Why a proxy cannot be used.
+#[derive(Debug, Error)]
+pub enum ProxyError {
+    /// Its URL cannot be parsed.
+    #[error("its URL cannot be parsed: {0}")]
+    Url(#[from] InvalidUri),
+    /// Its scheme is not supported.
+    #[error("its scheme is none of http, https and socks5")]
+    Scheme,
+    /// kube sends no credentials to a SOCKS5 proxy.
+    #[error("a user for a SOCKS5 proxy is not supported")]
+    SocksUser,
+}
 
 /// Converts a kubeconfig to the configuration of a client, with the proxy.
 ///
 /// # Errors
 ///
-/// The kubeconfig cannot be used, or the URL of the proxy cannot be parsed.
-pub async fn configuration(file: Kubeconfig, options: &KubeConfigOptions) -> Result<Config, KubeconfigError> {
+/// The kubeconfig or the proxy cannot be used.
+pub async fn configuration(file: Kubeconfig, options: &KubeConfigOptions) -> Result<Config, Unusable> {
     let own = proxy_url(&file, options.context.as_deref()).map(str::to_owned);
     let mut config = Config::from_custom_kubeconfig(file, options).await?;
     config.proxy_url = match own {
-        Some(own) => Some(with_scheme(&own).map_err(KubeconfigError::ParseProxyUrl)?),
-        None => from_environment(&config.cluster_url).map_err(KubeconfigError::ParseProxyUrl)?,
+        Some(own) => Some(proxy(&own).map_err(Unusable::OfKubeconfig)?),
+        None => from_environment(&config.cluster_url)?,
     };
     Ok(config)
 }
@@ -32,8 +63,8 @@ pub async fn configuration(file: Kubeconfig, options: &KubeConfigOptions) -> Res
 ///
 /// # Errors
 ///
-/// The variable is no URL.
-pub fn from_environment(server: &Uri) -> Result<Option<Uri>, InvalidUri> {
+/// The proxy cannot be used.
+pub fn from_environment(server: &Uri) -> Result<Option<Uri>, ProxyError> {
     of_variables(server, |name| std::env::var(name).ok())
 }
 
@@ -45,26 +76,66 @@ fn proxy_url<'a>(file: &'a Kubeconfig, context: Option<&str>) -> Option<&'a str>
     cluster.proxy_url.as_deref().filter(|url| !url.is_empty())
 }
 
-fn of_variables(server: &Uri, variable: impl Fn(&str) -> Option<String>) -> Result<Option<Uri>, InvalidUri> {
+fn of_variables(server: &Uri, variable: impl Fn(&str) -> Option<String>) -> Result<Option<Uri>, ProxyError> {
     let either =
         |name: &str| [name.to_owned(), name.to_lowercase()].iter().filter_map(|name| variable(name)).find(|value| !value.is_empty());
-    let name = if server.scheme_str() == Some("http") { "HTTP_PROXY" } else { "HTTPS_PROXY" };
-    let Some(proxy) = either(name) else { return Ok(None) };
-    let proxy = with_scheme(&proxy)?;
-    let rules = Matcher::builder().http(proxy.to_string()).https(proxy.to_string()).no(either("NO_PROXY").unwrap_or_default()).build();
-    let wanted = !is_this_machine(server) && rules.intercept(server).is_some();
-    Ok(wanted.then_some(proxy))
+    let plain = server.scheme_str() == Some("http");
+    let Some(url) = either(if plain { "HTTP_PROXY" } else { "HTTPS_PROXY" }) else { return Ok(None) };
+    let host = server.host().unwrap_or_default().trim_matches(['[', ']']).to_lowercase();
+    let port = server.port_u16().unwrap_or(if plain { 80 } else { 443 });
+    if goes_direct(&host, port, &either("NO_PROXY").unwrap_or_default()) { Ok(None) } else { proxy(&url).map(Some) }
 }
 
-/// Whether the server is on the loopback interface.
-fn is_this_machine(server: &Uri) -> bool {
-    let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+/// Whether the server is on this machine, or `NO_PROXY` names it.
+fn goes_direct(host: &str, port: u16, no_proxy: &str) -> bool {
+    let address = host.parse::<IpAddr>().ok();
+    let named = |entry: &str| {
+        if entry == "*" {
+            return true;
+        }
+        if let Ok(range) = entry.parse::<IpNet>() {
+            return address.is_some_and(|address| range.contains(&address));
+        }
+        let (name, its_port) = split_port(entry);
+        let same_host = match (name.parse::<IpAddr>(), address) {
+            (Ok(named), Some(address)) => named == address,
+            (Ok(_), None) | (Err(_), Some(_)) => false,
+            (Err(_), None) => is_domain_of(name, host),
+        };
+        same_host && its_port.is_none_or(|its_port| its_port == port)
+    };
+    host == "localhost"
+        || address.is_some_and(|address| address.is_loopback())
+        || no_proxy.to_lowercase().split(',').map(str::trim).any(named)
 }
 
-/// Returns the URL of a proxy; without a scheme it is an HTTP proxy.
-fn with_scheme(url: &str) -> Result<Uri, InvalidUri> {
-    if url.contains("://") { url.parse() } else { format!("http://{url}").parse() }
+/// Whether the entry names the host: `corp` does so for itself and what is below it, `.corp` and `*.corp` for what is below.
+fn is_domain_of(entry: &str, host: &str) -> bool {
+    let below = entry.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(entry);
+    let domain = below.strip_prefix('.').unwrap_or(below);
+    let is_below = host.strip_suffix(domain).is_some_and(|before| before.ends_with('.'));
+    !domain.is_empty() && (is_below || (below == domain && host == domain))
+}
+
+/// Splits `HOST:PORT` and `[ADDRESS]:PORT`; the port is `None` where the entry has none.
+fn split_port(entry: &str) -> (&str, Option<u16>) {
+    let with_port = entry.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    match with_port {
+        // Not the last part of an IPv6 address.
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host.trim_matches(['[', ']']), Some(port)),
+        _ => (entry.trim_matches(['[', ']']), None),
+    }
+}
+
+/// Returns the proxy of this URL; without a scheme it is an HTTP proxy.
+fn proxy(url: &str) -> Result<Uri, ProxyError> {
+    let url = if url.contains("://") { url.replacen("socks5h://", "socks5://", 1) } else { format!("http://{url}") };
+    let uri: Uri = url.parse()?;
+    match uri.scheme_str() {
+        Some("socks5") if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => Err(ProxyError::SocksUser),
+        Some("http" | "https" | "socks5") => Ok(uri),
+        _ => Err(ProxyError::Scheme),
+    }
 }
 
 #[cfg(test)]
@@ -72,7 +143,7 @@ mod tests {
     use super::*;
 
     /// Returns the proxy for a server, with these variables.
-    fn proxy(server: &str, variables: &[(&str, &str)]) -> Option<String> {
+    fn chosen(server: &str, variables: &[(&str, &str)]) -> Option<String> {
         let value = |name: &str| variables.iter().find(|(each, _)| *each == name).map(|(_, value)| (*value).to_owned());
         of_variables(&server.parse().unwrap(), value).unwrap().map(|uri| uri.to_string())
     }
@@ -81,30 +152,58 @@ mod tests {
     fn the_variables_of_the_environment_are_read_as_by_kubectl() {
         let some = Some("http://user:pass@proxy:3128/".to_owned());
         let https = ("HTTPS_PROXY", "http://user:pass@proxy:3128");
-        assert_eq!(proxy("https://10.96.0.1", &[https]), some);
-        assert_eq!(proxy("https://10.96.0.1", &[("https_proxy", "user:pass@proxy:3128")]), some, "without a scheme, in lower case");
-        assert_eq!(proxy("https://10.96.0.1", &[("HTTPS_PROXY", ""), ("https_proxy", https.1)]), some, "an empty variable is none");
-        assert_eq!(proxy("https://10.96.0.1", &[]), None);
-        assert_eq!(proxy("https://10.96.0.1", &[("HTTP_PROXY", https.1)]), None);
-        assert_eq!(proxy("http://10.96.0.1", &[("HTTP_PROXY", https.1)]), some);
-        assert_eq!(proxy("https://a.example:6443", &[("HTTPS_PROXY", "socks5://proxy:1080")]), Some("socks5://proxy:1080/".to_owned()));
+        assert_eq!(chosen("https://10.96.0.1", &[https]), some);
+        assert_eq!(chosen("https://10.96.0.1", &[("https_proxy", "user:pass@proxy:3128")]), some, "without a scheme, in lower case");
+        assert_eq!(chosen("https://10.96.0.1", &[("HTTPS_PROXY", ""), ("https_proxy", https.1)]), some, "an empty variable is none");
+        assert_eq!(chosen("https://10.96.0.1", &[]), None);
+        assert_eq!(chosen("https://10.96.0.1", &[("HTTP_PROXY", https.1)]), None);
+        assert_eq!(chosen("http://10.96.0.1", &[("HTTP_PROXY", https.1)]), some);
+        assert_eq!(chosen("https://a.example:6443", &[("HTTPS_PROXY", "socks5h://proxy:1080")]), Some("socks5://proxy:1080/".to_owned()));
+    }
+
+    /// The rows were run with golang.org/x/net/http/httpproxy, too.
+    #[test]
+    fn a_server_that_no_proxy_names_or_that_is_this_machine_needs_no_proxy() {
+        let direct = |server, no: &str| chosen(server, &[("HTTPS_PROXY", "http://proxy.corp:3128"), ("NO_PROXY", no)]).is_none();
+        let (address, name) = ("https://10.96.0.1", "https://api.corp:6443");
+        let table = [
+            (address, "10.0.0.0/8", true),
+            (address, "10.0.0.0/16", false),
+            (address, "x, 10.96.0.1,", true),
+            (address, "10.96.0.1:443", true),
+            (address, "10.96.0.1:6443", false),
+            (address, "*", true),
+            (address, ".corp,proxy.corp", false),
+            (name, "*", true),
+            (name, ".corp", true),
+            (name, "*.corp", true),
+            (name, "CORP", true),
+            (name, "api.corp", true),
+            (name, "api.corp:6443", true),
+            (name, "api.corp:443", false),
+            (name, "i.corp", false),
+            (name, ".api.corp", false),
+            (name, "other", false),
+            (name, ",", false),
+            ("https://[fd00::1]:6443", "fd00::/8", true),
+            ("https://[fd00::1]:6443", "[fd00::1]:6443", true),
+            ("https://[fd00::1]:6443", "fd00::2", false),
+            ("https://127.0.0.1:6443", "", true),
+            ("https://localhost:6443", "", true),
+            ("https://[::1]:6443", "", true),
+        ];
+        for (server, no, want) in table {
+            assert_eq!(direct(server, no), want, "{server} with NO_PROXY={no}");
+        }
     }
 
     #[test]
-    fn a_server_that_no_proxy_names_or_that_is_this_machine_needs_no_proxy() {
-        // The name of the proxy in NO_PROXY decides nothing.
-        let direct = |server, no: &str| proxy(server, &[("HTTPS_PROXY", "http://proxy.corp:3128"), ("NO_PROXY", no)]).is_none();
-        assert!(!direct("https://10.96.0.1", ".corp,proxy.corp"));
-        assert!(direct("https://10.96.0.1", "10.0.0.0/8"));
-        assert!(direct("https://10.96.0.1", "x, 10.96.0.1,"), "a comma at the end is no error");
-        assert!(!direct("https://10.96.0.1", "10.0.0.0/16"));
-        assert!(direct("https://api.corp:6443", ".corp"));
-        assert!(direct("https://api.corp:6443", "*"));
-        assert!(!direct("https://api.corp:6443", "other"));
-        for here in ["https://127.0.0.1:6443", "https://localhost:6443", "https://[::1]:6443"] {
-            assert!(direct(here, ""), "{here}");
+    fn a_proxy_that_cannot_be_used_is_refused_without_its_password() {
+        let said = |url: &str| proxy(url).unwrap_err().to_string();
+        for url in ["socks4://user:secret@p:1080", "user://secret@p", "socks5://user:secret@p:1080", "http://user:secret@["] {
+            assert!(!said(url).contains("secret"), "{}", said(url));
         }
-        assert!(of_variables(&"https://a".parse().unwrap(), |_| Some("http://[".to_owned())).is_err());
+        assert_eq!(said("ftp://p"), "its scheme is none of http, https and socks5");
     }
 
     #[tokio::test]
