@@ -252,7 +252,7 @@ pub fn fence_patch(uid: &Uid, identity: &str, since: Option<Timestamp>) -> Value
 }
 
 /// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup. The API server has made the condition, with its time, when it
-/// evicted the pod.
+/// evicted the pod. A pod that another client deleted meanwhile has none, and then no time.
 #[must_use]
 pub fn disruption_patch(eviction: &Eviction, victim: &Victim) -> Value {
     let condition = PodCondition {

@@ -26,7 +26,8 @@ use super::write_throttle::WriteThrottle;
 /// The least time between two writes to a pod. Many thousands of pods may wait.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// After this time a pod that still waits has its Event again. The API server deletes an Event after an hour (`--event-ttl`).
+/// A pod that still waits has its Event again at each multiple of this time since its creation, whichever replica leads. The API server deletes an Event after an hour
+/// (`--event-ttl`).
 const REPEAT: Duration = Duration::from_secs(50 * 60);
 
 /// What was written to a waiting pod.
@@ -40,7 +41,8 @@ struct WrittenPod {
 #[derive(Clone, Copy, Debug)]
 struct Told {
     code: Code,
-    at: Duration,
+    /// When it is repeated; at once where it failed.
+    again: Duration,
 }
 
 /// The pods to be written, and what was written to them.
@@ -138,10 +140,11 @@ impl PodWrites {
         };
         // A pod that had the condition before this process wrote to it had its Event by an earlier leader.
         let had = |stands: &PodCondition| stands.reason.as_deref() == Some(refusal.pod_reason());
-        let told =
-            || member.facts.scheduled_condition.as_ref().is_some_and(had).then(|| Told { code: refusal.code(), at: now.since_start });
+        let told = || Told { code: refusal.code(), again: next_repeat(member, now) };
+        let told = || member.facts.scheduled_condition.as_ref().is_some_and(had).then(told);
         self.events.entry(uid.clone()).or_insert_with(told);
-        self.event_queue.want(uid, &member.facts.namespace, self.event_due(uid, refusal), Duration::ZERO);
+        let due = self.last_event(uid, refusal).map_or(Duration::ZERO, |last| last.again);
+        self.event_queue.want(uid, &member.facts.namespace, due, Duration::ZERO);
         let condition = PodCondition {
             kind: "PodScheduled".to_owned(),
             status: "False".to_owned(),
@@ -183,16 +186,18 @@ impl PodWrites {
             self.event_throttle.forget(&subject);
             return None;
         };
-        let due = self.event_due(uid, refusal);
-        if due > now.since_start {
+        let last = self.last_event(uid, refusal);
+        if let Some(last) = last.filter(|last| last.again > now.since_start) {
             self.event_throttle.forget(&subject);
-            self.event_queue.want_again(uid, due);
+            self.event_queue.want_again(uid, last.again);
             return None;
         }
-        if !self.event_throttle.may_write(&subject, now.since_start) {
+        // An Event with news comes before the repeated ones.
+        let may_write = if last.is_none() { WriteThrottle::may_write } else { WriteThrottle::may_repeat };
+        if !may_write(&mut self.event_throttle, &subject, now.since_start) {
             return None;
         }
-        self.events.insert(uid.clone(), Some(Told { code: refusal.code(), at: now.since_start }));
+        self.events.insert(uid.clone(), Some(Told { code: refusal.code(), again: next_repeat(member, now) }));
         let (namespace, name) = (Arc::clone(&member.facts.namespace), Arc::clone(&member.facts.name));
         Some(Command::PodEvent {
             namespace,
@@ -203,19 +208,18 @@ impl PodWrites {
         })
     }
 
-    /// Returns when the pod needs its next Event.
-    fn event_due(&self, uid: &Uid, refusal: &Refusal) -> Duration {
-        let last = self.events.get(uid).copied().flatten().filter(|last| last.code.is_like(refusal.code()));
-        last.map_or(Duration::ZERO, |last| last.at.saturating_add(REPEAT))
+    /// Returns the last Event of the pod, if it had the same cause.
+    fn last_event(&self, uid: &Uid, refusal: &Refusal) -> Option<Told> {
+        self.events.get(uid).copied().flatten().filter(|last| last.code.is_like(refusal.code()))
     }
 
     /// Takes in the outcome of an Event. A failed one is repeated.
     pub(super) fn event_done(&mut self, uid: &Uid, failed: bool, now: Duration) {
-        if let Some(last) = self.events.get_mut(uid) {
-            *last = last.filter(|_| !failed);
-            if !failed {
-                self.event_queue.want_again(uid, now.saturating_add(REPEAT));
+        if let Some(Some(last)) = self.events.get_mut(uid) {
+            if failed {
+                last.again = Duration::ZERO;
             }
+            self.event_queue.want_again(uid, last.again.max(now));
         }
         self.event_queue.done(uid, now, !failed);
     }
@@ -239,6 +243,13 @@ fn waiting<'a>(uid: &Uid, scheduling: &'a SchedulingState) -> Option<(&'a Member
     let waits = |member: &&Member| matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
     let member = scheduling.cache().pods().get(uid).filter(waits)?;
     Some((member, member.refusal.as_deref()?))
+}
+
+/// Returns when the Event of the pod is repeated next.
+fn next_repeat(member: &Member, now: Now) -> Duration {
+    let age = Duration::try_from(now.wall.duration_since(member.facts.created)).unwrap_or_default();
+    let since_last = Duration::from_secs(age.as_secs().checked_rem(REPEAT.as_secs()).unwrap_or_default());
+    now.since_start.saturating_add(REPEAT.saturating_sub(since_last))
 }
 
 /// Returns the new time of the transition; `None` where the status of the condition stays, and with it the time.

@@ -18,6 +18,8 @@ use super::event::Subject;
 
 /// The time between two writes while objects wait.
 const EVERY: Duration = Duration::from_millis(50);
+/// The objects with this number and above come after all others.
+const BEHIND: u64 = 1 << 63;
 /// The burst: the number of writes that need not wait after a quiet time.
 const AT_ONCE: u32 = 100;
 
@@ -39,6 +41,15 @@ pub(super) struct WriteThrottle {
 impl WriteThrottle {
     /// Returns whether the object may be written now. If not, it waits for its turn.
     pub(super) fn may_write(&mut self, subject: &Subject, now: Duration) -> bool {
+        self.may(subject, 0, now)
+    }
+
+    /// The same for a write that says nothing new. It waits behind all that do.
+    pub(super) fn may_repeat(&mut self, subject: &Subject, now: Duration) -> bool {
+        self.may(subject, BEHIND, now)
+    }
+
+    fn may(&mut self, subject: &Subject, class: u64, now: Duration) -> bool {
         if self.turns.remove(subject) {
             return true;
         }
@@ -46,9 +57,14 @@ impl WriteThrottle {
             self.spend(now);
             return true;
         }
-        if !self.waiting.contains_key(subject) {
-            self.waiting.insert(subject.clone(), self.came);
-            self.order.insert(self.came, subject.clone());
+        let place = self.came.saturating_add(class);
+        // One that has news now moves to the front of those that repeat something.
+        let moves = self.waiting.get(subject).is_none_or(|waits| *waits >= BEHIND && place < BEHIND);
+        if moves {
+            if let Some(former) = self.waiting.insert(subject.clone(), place) {
+                self.order.remove(&former);
+            }
+            self.order.insert(place, subject.clone());
             self.came = self.came.saturating_add(1);
         }
         false
@@ -128,6 +144,17 @@ mod tests {
         // After a quiet time there is a new burst.
         now += EVERY * 100;
         assert_eq!((0..300).filter(|index| throttle.may_write(&pod(*index), now)).count(), 100);
+    }
+
+    #[test]
+    fn a_write_that_repeats_something_waits_behind_all_with_news() {
+        let (mut throttle, now) = (WriteThrottle::default(), Duration::ZERO);
+        assert!((0..100).all(|index| throttle.may_write(&pod(index), now)));
+        assert!(!throttle.may_repeat(&pod(100), now) && !throttle.may_repeat(&pod(101), now) && !throttle.may_write(&pod(102), now));
+        // It has news by now.
+        assert!(!throttle.may_write(&pod(101), now) && !throttle.may_repeat(&pod(102), now));
+        let order: Vec<_> = (1..=3).filter_map(|turn| throttle.next_turn(now + EVERY * turn)).collect();
+        assert_eq!(order, [102, 101, 100].map(pod));
     }
 
     #[test]
