@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::chart;
 use crate::observer::received;
 use crate::rights::Right;
 
@@ -100,6 +101,9 @@ impl Entry {
     /// Returns the right that the request used, for its object alone; `None` if it was refused or is for no object.
     fn into_right(self) -> Option<Right> {
         let account = self.account().to_owned();
+        if self.user.username != chart::user(&account) {
+            return None;
+        }
         let Reference { api_group, resource, subresource, namespace, name } = self.refusal().is_none().then_some(self.object_ref)??;
         Some(Right { account, verb: self.verb, group: api_group, resource, subresource, namespace, name })
     }
@@ -134,9 +138,10 @@ mod tests {
 
     #[test]
     fn a_request_uses_the_right_for_its_object_and_not_that_for_another() {
+        let user = chart::user("a");
         let line = |name: &str, code: u16| {
             format!(
-                r#"{{"user":{{"username":"system:serviceaccount:n:a"}},"verb":"get","requestURI":"/x","objectRef":{{"apiGroup":"g","resource":"leases","namespace":"n","name":"{name}"}},"responseStatus":{{"code":{code}}}}}"#
+                r#"{{"user":{{"username":"{user}"}},"verb":"get","requestURI":"/x","objectRef":{{"apiGroup":"g","resource":"leases","namespace":"n","name":"{name}"}},"responseStatus":{{"code":{code}}}}}"#
             )
         };
         let right = |name: &str| Right {
@@ -146,7 +151,8 @@ mod tests {
             ..crate::rights::tests::right("a get leases")
         };
         let log = std::env::temp_dir().join(format!("podgroup-audit-{}", std::process::id()));
-        std::fs::write(&log, [line("own", 200), line("own", 404), line("others", 403)].join("\n")).unwrap();
+        let elsewhere = line("own", 200).replace(&user, "system:serviceaccount:elsewhere:a");
+        std::fs::write(&log, [line("own", 200), line("own", 404), line("others", 403), elsewhere].join("\n")).unwrap();
         let counts = used(&log, &["own", "others"].map(right).into()).unwrap();
         std::fs::remove_file(&log).unwrap();
         assert_eq!(counts, [(right("own"), 2)].into());
