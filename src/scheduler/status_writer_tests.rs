@@ -245,7 +245,7 @@ fn a_new_leader_repeats_no_event() {
     };
     let mut waits = pod("ns", "w", "w", &[("cpu", 5)]);
     says(&mut waits);
-    waits.created = waits.created - Duration::from_secs(40 * 60);
+    waits.created -= Duration::from_secs(40 * 60);
     let state = ready(vec![node("n", &[("cpu", 4)])], vec![waits], vec![group("ns", "w", 1, "default")]);
     let mut cluster =
         Cluster { state, millis: 0, groups: BTreeMap::new(), pods: BTreeMap::new(), writes: 0, events: Vec::new(), fails: false };
