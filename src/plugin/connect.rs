@@ -107,10 +107,9 @@ async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<C
         Err(error) => explain(&error),
     };
     let in_cluster = if named { None } else { Config::incluster().ok() };
-    let mut config =
+    let config =
         in_cluster.ok_or_else(|| format!("no configuration for the API server: {error}; use --kubeconfig FILE, or set KUBECONFIG"))?;
-    config.proxy_url = proxy::from_environment(&config.cluster_url).map_err(|error| chain(&Unusable::OfEnvironment(error)))?;
-    Ok(config)
+    proxy::with_environment(config).map_err(|error| chain(&error))
 }
 
 fn client(mut config: Config) -> Result<Client, String> {

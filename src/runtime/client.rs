@@ -97,11 +97,7 @@ async fn from_file(path: &Path) -> Result<Config, ConfigError> {
 
 async fn from_surroundings() -> Result<Config, ConfigError> {
     let in_cluster = match Config::incluster() {
-        Ok(mut config) => {
-            let fault = |error| ConfigError::Unusable(one_line(&proxy::Unusable::OfEnvironment(error)));
-            config.proxy_url = proxy::from_environment(&config.cluster_url).map_err(fault)?;
-            return Ok(config);
-        }
+        Ok(config) => return proxy::with_environment(config).map_err(|error| ConfigError::Unusable(one_line(&error))),
         Err(error) => one_line(&error),
     };
     let nowhere = |error: &dyn std::error::Error| ConfigError::Nowhere { in_cluster: in_cluster.clone(), kubeconfig: one_line(error) };

@@ -52,20 +52,19 @@ pub enum ProxyError {
 pub async fn configuration(file: Kubeconfig, options: &KubeConfigOptions) -> Result<Config, Unusable> {
     let own = proxy_url(&file, options.context.as_deref()).map(str::to_owned);
     let mut config = Config::from_custom_kubeconfig(file, options).await?;
-    config.proxy_url = match own {
-        Some(own) => Some(proxy(&own).map_err(Unusable::OfKubeconfig)?),
-        None => from_environment(&config.cluster_url)?,
-    };
+    let Some(own) = own else { return with_environment(config) };
+    config.proxy_url = Some(proxy(&own).map_err(Unusable::OfKubeconfig)?);
     Ok(config)
 }
 
-/// Returns the proxy that the environment names for the server; `None` where it names none.
+/// Gives the configuration the proxy that the environment names for its server, or none.
 ///
 /// # Errors
 ///
 /// The proxy cannot be used.
-pub fn from_environment(server: &Uri) -> Result<Option<Uri>, ProxyError> {
-    of_variables(server, |name| std::env::var(name).ok())
+pub fn with_environment(mut config: Config) -> Result<Config, Unusable> {
+    config.proxy_url = of_variables(&config.cluster_url, |name| std::env::var(name).ok())?;
+    Ok(config)
 }
 
 /// Returns `proxy-url` of the cluster of a context; by default of the current context.
