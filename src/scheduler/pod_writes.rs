@@ -140,9 +140,9 @@ impl PodWrites {
         };
         // A pod that had the condition before this process wrote to it had its Event by an earlier leader.
         let had = |stands: &PodCondition| stands.reason.as_deref() == Some(refusal.pod_reason());
+        let had_event = member.facts.scheduled_condition.as_ref().is_some_and(had);
         let told = || Told { code: refusal.code(), again: next_repeat(member, now) };
-        let told = || member.facts.scheduled_condition.as_ref().is_some_and(had).then(told);
-        self.events.entry(uid.clone()).or_insert_with(told);
+        self.events.entry(uid.clone()).or_insert_with(|| had_event.then(told));
         let due = self.last_event(uid, refusal).map_or(Duration::ZERO, |last| last.again);
         self.event_queue.want(uid, &member.facts.namespace, due, Duration::ZERO);
         let condition = PodCondition {
@@ -218,8 +218,9 @@ impl PodWrites {
         if let Some(Some(last)) = self.events.get_mut(uid) {
             if failed {
                 last.again = Duration::ZERO;
+            } else {
+                self.event_queue.want_again(uid, last.again);
             }
-            self.event_queue.want_again(uid, last.again.max(now));
         }
         self.event_queue.done(uid, now, !failed);
     }

@@ -162,10 +162,10 @@ fn leaving_room(
     members: &[Uid],
     found: reclaim::Preemption,
 ) -> Result<reclaim::Preemption, NotPreempted> {
-    let first = state.cache.reserved_first().clone();
-    if group.all_or_none || found.victims.is_empty() || first.all().is_zero() {
+    if group.all_or_none || found.victims.is_empty() || state.cache.reserved_first().all().is_zero() {
         return Ok(found);
     }
+    let first = state.cache.reserved_first().clone();
     let mut asked = Resources::new();
     members.iter().filter_map(|uid| state.cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request));
     let gone = state.nominations.terminating_or_victims(&state.cache);
