@@ -100,12 +100,10 @@ impl Entry {
 
     /// Returns the right that the request used, for its object alone; `None` if it was refused or is for no object.
     fn into_right(self) -> Option<Right> {
-        let account = self.account().to_owned();
-        if self.user.username != chart::user(&account) {
-            return None;
-        }
+        let account = self.account();
+        let program = chart::program_of(account).filter(|_| self.user.username == chart::user(account))?.to_owned();
         let Reference { api_group, resource, subresource, namespace, name } = self.refusal().is_none().then_some(self.object_ref)??;
-        Some(Right { account, verb: self.verb, group: api_group, resource, subresource, namespace, name })
+        Some(Right { program, verb: self.verb, group: api_group, resource, subresource, namespace, name })
     }
 }
 
@@ -138,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_request_uses_the_right_for_its_object_and_not_that_for_another() {
-        let user = chart::user("a");
+        let user = chart::user("gangs-controller");
         let line = |name: &str, code: u16| {
             format!(
                 r#"{{"user":{{"username":"{user}"}},"verb":"get","requestURI":"/x","objectRef":{{"apiGroup":"g","resource":"leases","namespace":"n","name":"{name}"}},"responseStatus":{{"code":{code}}}}}"#
@@ -148,11 +146,12 @@ mod tests {
             group: "g".to_owned(),
             namespace: Some("n".to_owned()),
             name: Some(name.to_owned()),
-            ..crate::rights::tests::right("a get leases")
+            ..crate::rights::tests::right("podgroup-controller get leases")
         };
         let log = std::env::temp_dir().join(format!("podgroup-audit-{}", std::process::id()));
-        let elsewhere = line("own", 200).replace(&user, "system:serviceaccount:elsewhere:a");
-        std::fs::write(&log, [line("own", 200), line("own", 404), line("others", 403), elsewhere].join("\n")).unwrap();
+        let elsewhere = line("own", 200).replace(&user, "system:serviceaccount:elsewhere:gangs-controller");
+        let other_account = line("own", 200).replace(&user, &chart::user("scraper"));
+        std::fs::write(&log, [line("own", 200), line("own", 404), line("others", 403), elsewhere, other_account].join("\n")).unwrap();
         let counts = used(&log, &["own", "others"].map(right).into()).unwrap();
         std::fs::remove_file(&log).unwrap();
         assert_eq!(counts, [(right("own"), 2)].into());

@@ -34,6 +34,13 @@ pub fn user(account: &str) -> String {
     format!("system:serviceaccount:{NAMESPACE}:{account}")
 }
 
+/// Returns the program that runs with a ServiceAccount of a release, whatever the name of the release: [`CONTROLLER`] or [`SCHEDULER`]. `None` for other accounts.
+pub fn program_of(account: &str) -> Option<&'static str> {
+    [(CONTROLLER, "-controller"), (SCHEDULER, "-scheduler")]
+        .into_iter()
+        .find_map(|(program, end)| account.ends_with(end).then_some(program))
+}
+
 /// The value that the chart demands: the name of the image. No kubelet pulls it here.
 pub const IMAGE: &str = "image.repository=podgroup";
 

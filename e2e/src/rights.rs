@@ -8,19 +8,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::api::{ListParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::chart;
 use crate::wait::{Seen, secs, wait_until};
 
-/// A right that the chart grants to the ServiceAccount of a program. It reads `podgroup-scheduler get leases.coordination.k8s.io podgroup-scheduler in podgroup-system`.
+/// A right that the chart grants to a program. It reads `podgroup-scheduler get leases.coordination.k8s.io podgroup-scheduler in podgroup-system`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
-    /// The ServiceAccount.
-    pub account: String,
+    /// The program, as [`chart::program_of`] names it: a release with another name has other ServiceAccounts and the same rights.
+    pub program: String,
     /// get, list, watch, create, update, patch, delete.
     pub verb: String,
     /// The API group of the resource; empty for the core group.
@@ -43,7 +44,7 @@ impl Right {
     }
 
     fn kind(&self) -> [&str; 5] {
-        [&self.account, &self.verb, &self.group, &self.resource, &self.subresource]
+        [&self.program, &self.verb, &self.group, &self.resource, &self.subresource]
     }
 }
 
@@ -53,7 +54,7 @@ impl std::fmt::Display for Right {
         let (group, subresource) = (led(".", &self.group), led("/", &self.subresource));
         let (name, namespace) =
             (led(" ", self.name.as_deref().unwrap_or_default()), led(" in ", self.namespace.as_deref().unwrap_or_default()));
-        write!(f, "{} {} {}{group}{subresource}{name}{namespace}", self.account, self.verb, self.resource)
+        write!(f, "{} {} {}{group}{subresource}{name}{namespace}", self.program, self.verb, self.resource)
     }
 }
 
@@ -89,12 +90,12 @@ impl Rights {
     }
 }
 
-/// Returns what is granted to the ServiceAccount `account` of the chart's namespace, as [`Rights::granted`].
-pub async fn granted_to(client: &Client, account: &str) -> Result<BTreeSet<Right>> {
+/// Returns what is granted to a program in the chart's namespace, whatever the name of its release, as [`Rights::granted`].
+pub async fn granted_to(client: &Client, program: &str) -> Result<BTreeSet<Right>> {
     let limit = |question: &Value, field: &str| question.get(field).and_then(Value::as_str).map(str::to_owned);
     let of = |question: &Value, field: &str| limit(question, field).unwrap_or_default();
     let right = |question: &Value| Right {
-        account: account.to_owned(),
+        program: program.to_owned(),
         verb: of(question, "verb"),
         group: of(question, "group"),
         resource: of(question, "resource"),
@@ -102,7 +103,14 @@ pub async fn granted_to(client: &Client, account: &str) -> Result<BTreeSet<Right
         namespace: limit(question, "namespace"),
         name: limit(question, "name"),
     };
-    Ok(questions(client, account).await?.iter().map(right).collect())
+    let mut granted = BTreeSet::new();
+    for account in Api::<ServiceAccount>::namespaced(client.clone(), chart::NAMESPACE).list(&ListParams::default()).await? {
+        let account = account.name_any();
+        if chart::program_of(&account) == Some(program) {
+            granted.extend(questions(client, &account).await?.iter().map(right));
+        }
+    }
+    Ok(granted)
 }
 
 /// Returns an access review for each right of an account.
@@ -174,12 +182,12 @@ fn asked(rule: &PolicyRule, namespace: Option<&str>) -> Vec<Value> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the right `a list pods`: account, verb and resource.
+    /// Returns the right `a list pods`: program, verb and resource.
     pub(crate) fn right(text: &str) -> Right {
         let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        let [account, verb, resource] = words.try_into().unwrap();
+        let [program, verb, resource] = words.try_into().unwrap();
         let (group, subresource) = (String::new(), String::new());
-        Right { account, verb, group, resource, subresource, namespace: None, name: None }
+        Right { program, verb, group, resource, subresource, namespace: None, name: None }
     }
 
     #[test]

@@ -326,8 +326,8 @@ impl World {
     /// Returns the rights that the programs have and those that they have used so far; none of a cluster that does not answer.
     pub async fn rights(&self) -> Rights {
         let mut granted = BTreeSet::new();
-        for account in [chart::CONTROLLER, chart::SCHEDULER] {
-            let asked = tokio::time::timeout(secs(5), rights::granted_to(&self.client(), account)).await;
+        for program in [chart::CONTROLLER, chart::SCHEDULER] {
+            let asked = tokio::time::timeout(secs(5), rights::granted_to(&self.client(), program)).await;
             granted.extend(asked.ok().and_then(Result::ok).unwrap_or_default());
         }
         let used = audit::used(&self.cluster.audit_log(), &granted).unwrap_or_default();
