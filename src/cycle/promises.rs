@@ -136,6 +136,11 @@ fn take(state: &mut SchedulingState, step: &Step) {
     }
 }
 
+/// Returns the part of all guarantees that pods do not fill.
+fn unfilled_guarantees(state: &SchedulingState) -> Resources {
+    state.cache().accounting().quota().queue(ROOT_QUEUE).unfilled.clone()
+}
+
 /// Runs a cycle and checks C1 and C2 against the state before it.
 fn checked_cycle(state: &mut SchedulingState, now: Duration) -> Plan {
     let before: std::collections::BTreeMap<_, _> = state
@@ -207,10 +212,18 @@ proptest! {
                 now += Duration::from_secs(u64::from(seconds));
             }
             if matches!(step, Step::Cycle | Step::Later(_)) {
+                let unfilled = unfilled_guarantees(&state);
                 // A PodGroup after its admission timeout makes room for others, in a cycle that follows at once.
                 let _plan = checked_cycle(&mut state, now);
                 for _ in 0..8 {
                     let _plan = if state.has_work(now) { checked_cycle(&mut state, now) } else { break };
+                }
+                // Where pods filled guarantees, the PodGroups that these kept out are tried again with the next preemptions.
+                if unfilled_guarantees(&state) != unfilled {
+                    now += Duration::from_millis(100);
+                    for _ in 0..8 {
+                        let _plan = if state.has_work(now) { checked_cycle(&mut state, now) } else { break };
+                    }
                 }
                 prop_assert!(!state.has_work(now), "it comes to rest");
                 // All that could be placed was, and no PodGroup was forgotten: a try of the whole backlog places nothing more.
