@@ -104,11 +104,17 @@ impl Quota {
     ///
     /// The first dimension in which it does not.
     pub fn leaves_room(&self, queue: &str, asked: &Resources, reserved: &ReservedMinimums) -> Result<(), Ceiling> {
-        let all = reserved.all();
-        let asked = || asked.iter().filter(|(dimension, _)| all.get(dimension).is_positive());
         // Where there is room beside all of it, nothing has to be computed by queue.
-        self.within_total(asked(), all, Bound::Minimums)
-            .or_else(|_| self.within_total(asked(), &reserved.before(queue, self), Bound::Minimums))
+        self.leaves(asked, reserved.all()).or_else(|_| self.leaves(asked, &reserved.before(queue, self)))
+    }
+
+    /// Checks whether such a member leaves room for this, which comes before it. What is zero needs no room, even if more is used than the nodes offer.
+    ///
+    /// # Errors
+    ///
+    /// The first dimension in which it does not.
+    pub fn leaves(&self, asked: &Resources, first: &Resources) -> Result<(), Ceiling> {
+        self.within_total(asked.iter().filter(|(dimension, _)| first.get(dimension).is_positive()), first, Bound::Minimums)
     }
 
     /// Checks whether so much more fits beside all that is charged and reserved in what all nodes offer together, less what pods outside our queues use.

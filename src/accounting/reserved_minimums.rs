@@ -10,6 +10,8 @@ use crate::resources::Resources;
 
 use super::quota::Quota;
 
+static NOTHING: Resources = Resources::new();
+
 /// The amounts that come first, by queue.
 #[derive(Clone, Debug, Default)]
 pub struct ReservedMinimums {
@@ -22,6 +24,12 @@ impl ReservedMinimums {
     #[must_use]
     pub const fn all(&self) -> &Resources {
         &self.all
+    }
+
+    /// Returns what comes first in one queue.
+    #[must_use]
+    pub fn of(&self, queue: &str) -> &Resources {
+        self.of_queues.get(queue).unwrap_or(&NOTHING)
     }
 
     /// Adds what a PodGroup has reserved in the queue.
@@ -42,19 +50,32 @@ impl ReservedMinimums {
     }
 
     /// Returns what comes before members of `queue`.
-    pub(super) fn before(&self, queue: &str, quota: &Quota) -> Resources {
+    #[must_use]
+    pub fn before(&self, queue: &str, quota: &Quota) -> Resources {
         let mut sum = Resources::new();
         for (other, reserved) in &self.of_queues {
             if **other == *queue {
                 sum.add(reserved);
-                continue;
+            } else {
+                sum.add(&counted(other, reserved, quota));
             }
-            let mut due = quota.entitlements().of(other).clone();
-            due.sub(quota.charged.subtree(other));
-            let mut counts = reserved.clone();
-            counts.min_each(&due.without_negative());
-            sum.add(&counts);
         }
         sum
     }
+
+    /// Returns for each queue what counts for members of the others; no entry is zero.
+    #[must_use]
+    pub fn counted(&self, quota: &Quota) -> BTreeMap<Arc<str>, Resources> {
+        let counted = self.of_queues.iter().map(|(queue, reserved)| (Arc::clone(queue), counted(queue, reserved, quota)));
+        counted.filter(|(_, amounts)| !amounts.is_zero()).collect()
+    }
+}
+
+/// Returns what of the reservations of a queue counts for members of the others.
+fn counted(queue: &str, reserved: &Resources, quota: &Quota) -> Resources {
+    let mut due = quota.entitlements().of(queue).clone();
+    due.sub(quota.charged.subtree(queue));
+    let mut counts = reserved.clone();
+    counts.min_each(&due.without_negative());
+    counts
 }

@@ -142,6 +142,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
         plan.evictions.extend(gangs.iter().filter_map(|key| preemption::evict_partial_gang(state, key, now, policy.release)));
     }
     state.cache.notice_unfilled();
+    state.cache.notice_minimums();
     state.follow();
     plan.volumes = state.take_volume_writes();
     plan

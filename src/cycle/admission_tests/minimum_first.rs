@@ -1,10 +1,10 @@
 //! How do members beyond the minimum leave room for what other PodGroups have reserved?
 
 use super::{at, cpus, elastic, reserved};
-use crate::api::Uid;
+use crate::api::{QueueFacts, Uid};
 use crate::cycle::cache::Phase;
 use crate::cycle::state::SchedulingState;
-use crate::cycle::testing::{POLICY, amounts, group, node, pod, queue, running};
+use crate::cycle::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
 use crate::cycle::tests::{bound, empty_state, gang, message, phase};
 use crate::cycle::*;
 
@@ -113,4 +113,42 @@ fn a7_what_another_queue_has_reserved_counts_as_far_as_its_share() {
         message(&state, "own")
     );
     assert_eq!(at(&mut state, 30).binds.len() + at(&mut state, 30).binds.len(), 5);
+}
+
+/// A full cluster of 16 cpu: `borrow` uses 8 of its 6, `vision` 4 of 6, `default` the rest of its 4, and has reserved 1000.
+fn full_beside_a_huge_reservation(of_default: u32) -> SchedulingState {
+    let mut state = empty_state();
+    (1..=4).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
+    for (name, deserved) in [("borrow", 6), ("vision", 6), ("default", 4)] {
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, Some("root"), &[]) });
+    }
+    for (name, queue, pods) in [("own", "default", of_default), ("vic", "vision", 4), ("bor", "borrow", 12 - of_default)] {
+        gang(&mut state, name, 1, queue, pods, &[("cpu", 1)]);
+        let binds = at(&mut state, 0).binds;
+        binds.iter().for_each(|bind| state.confirm(&bind.uid));
+        assert_eq!(binds.len(), usize::try_from(pods).unwrap(), "{name}");
+    }
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1000)])), ..group("ns", "huge", 1, "default") });
+    let _admitted = at(&mut state, 0);
+    assert_eq!(reserved(&state, "default"), cpus(1000));
+    gang(&mut state, "vic", 1, "vision", 5, &[("cpu", 1)]);
+    state
+}
+
+#[test]
+fn a7_a_reservation_that_does_not_count_keeps_no_queue_from_reclaiming() {
+    let mut state = full_beside_a_huge_reservation(4);
+    let plan = at(&mut state, 1);
+    assert_eq!(plan.evictions.len(), 1, "{}", message(&state, "vic"));
+}
+
+#[test]
+fn a7_a_reservation_stops_counting_when_its_queue_uses_its_share() {
+    let mut state = full_beside_a_huge_reservation(3);
+    assert!(at(&mut state, 1).evictions.is_empty());
+    assert!(message(&state, "vic").contains("cpu requested 1, used 16, reserved 1, available"), "{}", message(&state, "vic"));
+    state.delete_pod(&Uid::from("ns/bor-8"));
+    gang(&mut state, "next", 1, "default", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut state, 2)).iter().map(|(pod, _)| *pod).collect::<Vec<_>>(), ["next-0"]);
+    assert_eq!(at(&mut state, 3).evictions.len(), 1, "{}", message(&state, "vic"));
 }

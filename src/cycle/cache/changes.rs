@@ -78,9 +78,9 @@ pub enum Change {
     Budgets,
     /// The object of the node changed or is gone.
     NodeObject(Arc<str>),
-    /// Nothing is reserved for a minimum in some dimension any more (A7).
+    /// In some dimension nothing is reserved for a minimum any more, or nothing of it counts (A7).
     MinimumsServed,
-    /// More is reserved for a minimum in some dimension (A7).
+    /// In some dimension more is reserved for a minimum, or more of it counts (A7).
     MinimumsReserved,
     /// The limits or the tree of the queues changed.
     Queues,

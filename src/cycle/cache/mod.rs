@@ -43,6 +43,7 @@ use crate::accounting::{Accounting, ROOT_QUEUE, ReservedMinimums};
 use crate::api::volumes::CsiNodeFacts;
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
+use crate::resources::Resources;
 
 use super::placement::class::Classes;
 use super::placement::finder::NodeFinder;
@@ -111,6 +112,8 @@ pub struct Cache {
     queues: queues::Queues,
     /// What PodGroups have reserved and further members of others leave room for (A7).
     reserved_first: ReservedMinimums,
+    /// What of it counted for members of other queues at the last check, by the queue of the reservations.
+    counted_minimums: BTreeMap<Arc<str>, Resources>,
     /// How much the nodes could ever take, as far as it was counted since a node changed (A6).
     room_if_empty: nodes::RoomIfEmpty,
     /// What the queues want, and the shares that follow.
@@ -144,6 +147,7 @@ impl Cache {
             budgets: Arc::default(),
             queues: queues::Queues::default(),
             reserved_first: ReservedMinimums::default(),
+            counted_minimums: BTreeMap::new(),
             room_if_empty: nodes::RoomIfEmpty::new(),
             sharing: Sharing::default(),
             dirty: Dirty::default(),

@@ -1,5 +1,6 @@
 //! The states of admission and of reservations. The rules are in `admission`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,7 +155,10 @@ impl Cache {
         if first == group.admission.first {
             return;
         }
-        let before = self.reserved_first.all().clone();
+        let mut of_queues: BTreeMap<Arc<str>, Resources> = BTreeMap::new();
+        for (queue, _) in group.admission.first.iter().chain(&first) {
+            of_queues.entry(Arc::clone(queue)).or_insert_with(|| self.reserved_first.of(queue).clone());
+        }
         if let Some((queue, amounts)) = &group.admission.first {
             self.reserved_first.remove(queue, amounts);
         }
@@ -164,10 +168,25 @@ impl Cache {
         if let Some(group) = self.groups.get_mut(key) {
             group.admission.first = first;
         }
-        let after = self.reserved_first.all();
         // Where nothing is reserved any more, further members need no room in the sum: on a node they may have it though others are overcommitted.
-        let served = before.iter().any(|(dimension, amount)| amount.is_positive() && !after.get(dimension).is_positive());
-        let grows = !before.covers(after);
+        let served = of_queues.iter().any(|(queue, before)| holds_more(before, self.reserved_first.of(queue)));
+        let grows = of_queues.iter().any(|(queue, before)| !before.covers(self.reserved_first.of(queue)));
+        self.minimums_changed(served, grows);
+    }
+
+    /// Adds a change if what is reserved in some queue began or ceased to count for members of other queues since the last call (A7): the queue uses more or less of
+    /// its entitlement.
+    pub(in crate::cycle) fn notice_minimums(&mut self) {
+        let now = self.reserved_first.counted(self.accounting.quota());
+        let before = std::mem::replace(&mut self.counted_minimums, now);
+        let more = |these: &BTreeMap<Arc<str>, Resources>, those: &BTreeMap<Arc<str>, Resources>| {
+            these.iter().any(|(queue, amounts)| holds_more(amounts, those.get(queue).unwrap_or(&NOTHING)))
+        };
+        let (served, grows) = (more(&before, &self.counted_minimums), more(&self.counted_minimums, &before));
+        self.minimums_changed(served, grows);
+    }
+
+    fn minimums_changed(&mut self, served: bool, grows: bool) {
         if served {
             self.changed(Change::MinimumsServed);
         }
@@ -189,4 +208,9 @@ impl Cache {
         }
         self.update_first(key);
     }
+}
+
+/// Whether `these` have something in a dimension in which `those` have nothing.
+fn holds_more(these: &Resources, those: &Resources) -> bool {
+    these.iter().any(|(dimension, amount)| amount.is_positive() && !those.get(dimension).is_positive())
 }

@@ -69,14 +69,14 @@ impl Requeue {
         self.changes.add(change);
     }
 
-    /// Records that nothing is reserved for a minimum in some dimension any more: PodGroups that left room for it are tried (A7).
+    /// Records that in some dimension nothing counts that is reserved for a minimum: PodGroups that left room for it are tried (A7).
     pub(in crate::cycle) fn minimums_served(&mut self) {
         if self.parked.quota.contains_key(ROOT_QUEUE) {
             self.changes.add(Wake::Quota(Arc::from(ROOT_QUEUE)));
         }
     }
 
-    /// Records that more is reserved for minimums: a further member that has to leave room for them holds back no PodGroup of its fifo queue any more
+    /// Records that more counts of what is reserved for minimums: a further member that has to leave room for them holds back no PodGroup of its fifo queue any more
     /// (A6, A7).
     pub(in crate::cycle) fn minimums_reserved(&mut self) {
         self.left_by_first.append(&mut self.first_is_further);

@@ -21,6 +21,7 @@
 //! | everything | all |
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::accounting::NodeView;
 use crate::api::GroupKey;
@@ -47,11 +48,12 @@ const MOST_COMPARISONS: usize = 200_000;
 /// were placed.
 pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BTreeSet<GroupKey> {
     let mut woken = BTreeSet::new();
-    for queue in std::mem::take(&mut changes.queues) {
-        for level in cache.accounting().quota().tree().way(&queue) {
-            let refused = parked.quota.get(&level).into_iter().flatten();
-            woken.extend(refused.filter(|key| quota_may_fit(parked, key, cache)).cloned());
-        }
+    let tree = cache.accounting().quota().tree();
+    let levels: BTreeSet<Arc<str>> = std::mem::take(&mut changes.queues).iter().flat_map(|queue| tree.way(queue)).collect();
+    let mut minimums = Minimums::new();
+    for level in &levels {
+        let refused = parked.quota.get(level).into_iter().flatten();
+        woken.extend(refused.filter(|key| quota_may_fit(parked, key, cache, &mut minimums)).cloned());
     }
     if !changes.has_places() {
         return woken;
@@ -74,15 +76,19 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BT
     woken
 }
 
+/// By queue: what other PodGroups have reserved and comes before its members beyond a minimum (A7).
+type Minimums = BTreeMap<Arc<str>, Resources>;
+
 /// Whether the queue that refused the PodGroup has room now for what it refused. An upper bound: one dimension is compared.
-fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache) -> bool {
+fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut Minimums) -> bool {
     let Some(Blocker::Quota(lacking)) = parked.blocker(key) else { return true };
     // Its own reservation is not in its way.
     let reserves = |key: &GroupKey| cache.groups.get(key).is_some_and(|group| group.admission.reservation.is_some());
     let Some((dimension, asked)) = lacking.asked.clone().filter(|_| !reserves(key)) else { return true };
     let (quota, asked) = (cache.accounting().quota(), Resources::new().with(dimension.as_str(), asked));
     if lacking.for_minimums {
-        quota.leaves_room(&lacking.queue, &asked, cache.reserved_first()).is_ok()
+        let before = || cache.reserved_first().before(&lacking.queue, quota);
+        quota.leaves(&asked, minimums.entry(Arc::clone(&lacking.queue)).or_insert_with(before)).is_ok()
     } else {
         quota.fits(&lacking.queue, &asked).is_ok()
     }

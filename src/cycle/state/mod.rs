@@ -373,6 +373,7 @@ impl SchedulingState {
     /// Returns the PodGroups that a cycle tries now.
     pub(in crate::cycle) fn take_candidates(&mut self, now: Duration) -> BTreeSet<GroupKey> {
         self.cache.notice_unfilled();
+        self.cache.notice_minimums();
         self.follow();
         self.end_backoffs_for_room();
         let ended = self.eviction_backoff.end_due(now);

@@ -243,9 +243,8 @@ impl CycleModel {
                     amount.min((right(&cluster, queue, dimension) - used(&cluster, queue, dimension)).max(0))
                 }
             };
-            let all: i128 = reserved.values().map(|reserved| amount(reserved, dimension)).sum();
             let first: i128 = reserved.iter().map(|(queue, reserved)| counts(queue, amount(reserved, dimension))).sum();
-            all == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.there_for_queues(), dimension)
+            first == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.there_for_queues(), dimension)
         })
     }
 
