@@ -306,6 +306,11 @@ pub struct Lack {
 }
 
 impl Refusal {
+    /// Whether a pod can never be placed as it is: a field, or a claim.
+    pub(in crate::cycle) const fn is_of_a_pod(&self) -> bool {
+        matches!(self, Self::Unsupported(_) | Self::Faulty(_) | Self::Claim(_))
+    }
+
     /// Of what there is too little; none where that is not what is in the way.
     #[must_use]
     pub fn lack(&self) -> Option<Lack> {

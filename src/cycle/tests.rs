@@ -2,7 +2,7 @@
 
 use super::cache::Phase;
 use super::state::SchedulingState;
-use super::testing::{POLICY, group, node, pod, queue, running};
+use super::testing::{POLICY, amounts, group, node, pod, queue, running};
 use super::*;
 use crate::api::Uid;
 use crate::api::names::DEFAULT_SCHEDULER;
@@ -211,6 +211,26 @@ fn an_unsupported_pod_is_refused_and_a_gated_pod_is_ignored() {
     gated.gated = false;
     state.apply_pod(gated);
     assert_eq!(bound(&cycle(&mut state)), [("b", "n")]);
+}
+
+/// Found by trying: the PodGroup of a pod with an invalid field said that its quota is exceeded.
+#[test]
+fn a_pod_that_can_never_be_placed_is_the_reason_though_its_podgroup_exceeds_the_quota_too() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 32)]));
+    state.apply_queue(queue("small", None, &[("cpu", 4)]));
+    gang(&mut state, "other", 1, "small", 1, &[("cpu", 2)]);
+    assert_eq!(cycle(&mut state).binds.len(), 1);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "g", 1, "small") });
+    state.apply_pod(PodFacts { unsupported: vec![Unsupported::Volume], ..pod("ns", "a", "g", &[("cpu", 4)]) });
+    assert!(cycle(&mut state).binds.is_empty());
+    assert!(message(&state, "g").contains("volume"), "{}", message(&state, "g"));
+    // It waits for the quota as well.
+    state.delete_pod(&Uid::from("ns/other-0"));
+    assert!(cycle(&mut state).binds.is_empty());
+    assert_eq!(phase(&state, "g"), Phase::Inqueue);
+    state.apply_pod(pod("ns", "a", "g", &[("cpu", 4)]));
+    assert_eq!(bound(&cycle(&mut state)), [("a", "n")]);
 }
 
 #[test]

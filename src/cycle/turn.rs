@@ -120,6 +120,12 @@ impl Ongoing<'_> {
             self.state.refuse(&want.key, &Arc::new(refusal));
             return Turn::Over;
         }
+        // A member that can never be placed as it is has to be mended first. The PodGroup is admitted all the same once there is room.
+        if let (Refusal::Ceiling(_), Some(blocked)) = (&refusal, want.incomplete.as_ref().filter(|refusal| refusal.is_of_a_pod())) {
+            self.state.refuse(&want.key, &Arc::new(blocked.clone()));
+            self.state.requeue.park_refused(&self.state.cache, &want.key, &refusal);
+            return Turn::Over;
+        }
         self.waits(want, refusal)
     }
 
