@@ -104,7 +104,9 @@ async fn from_surroundings(options: &KubeConfigOptions, named: bool) -> Result<C
     };
     let error = match found {
         Ok(config) => return Ok(config),
-        Err(error) => explain(&error),
+        Err(error @ Unusable::Kubeconfig(_)) => explain(&error),
+        // There is a kubeconfig.
+        Err(error) => return Err(explain(&error)),
     };
     let in_cluster = if named { None } else { Config::incluster().ok() };
     let config =

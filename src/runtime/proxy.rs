@@ -2,10 +2,10 @@
 //!
 //! The same as for kubectl and for programs with client-go. `proxy-url` of the kubeconfig's cluster is used in any case. Without it, `HTTPS_PROXY` is used
 //! (`HTTP_PROXY` for a server without TLS), unless `NO_PROXY` names the server or the server is this machine. Each variable may be in lower case. The rules are those
-//! of golang.org/x/net/http/httpproxy.
+//! of golang.org/x/net/http/httpproxy, except for unusual entries of `NO_PROXY`: an address in brackets without a port, an empty port, names that are not ASCII.
 //!
-//! kube has rules of its own: it looks for the *proxy* in `NO_PROXY`, and reads no variable in a pod. With a kubeconfig it still reads `NO_PROXY`, and refuses an empty
-//! entry in it.
+//! kube has rules of its own: it looks for the *proxy* in `NO_PROXY`, and reads no variable in a pod. With a kubeconfig and a proxy it still reads `NO_PROXY`, and refuses
+//! each entry that is no name, address or range in its form, such as an empty one.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use axum::http::Uri;
 use axum::http::uri::InvalidUri;
 use ipnet::IpNet;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, NoProxyError};
 use thiserror::Error;
 
 /// Why there is no configuration. No text has a part of the proxy's URL, which may contain a password.
@@ -21,13 +21,27 @@ use thiserror::Error;
 pub enum Unusable {
     /// The kubeconfig cannot be used.
     #[error(transparent)]
-    Kubeconfig(#[from] KubeconfigError),
+    Kubeconfig(KubeconfigError),
+    /// kube cannot read `NO_PROXY`.
+    #[error("NO_PROXY: {0}")]
+    NoProxy(String),
     /// The proxy cannot be used.
     #[error("the proxy of the kubeconfig: {0}")]
     OfKubeconfig(ProxyError),
     /// The proxy cannot be used.
     #[error("the proxy of the environment: {0}")]
     OfEnvironment(#[from] ProxyError),
+}
+
+impl From<KubeconfigError> for Unusable {
+    fn from(error: KubeconfigError) -> Self {
+        let KubeconfigError::ParseNoProxy(error) = error else { return Self::Kubeconfig(error) };
+        Self::NoProxy(match error {
+            // Its text has the URL of the proxy.
+            NoProxyError::NoHost { .. } => "an entry has no host, or the proxy has none".to_owned(),
+            NoProxyError::EmptyInput | NoProxyError::EmptyValue | NoProxyError::ParseMatcher { .. } => error.to_string(),
+        })
+    }
 }
 
 /// Why a proxy cannot be used.
@@ -126,12 +140,16 @@ fn split_port(entry: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// Returns the proxy of this URL; without a scheme it is an HTTP proxy.
+/// Returns the proxy of this URL; without a scheme it is an HTTP proxy, and without a port a SOCKS5 proxy has the port 1080.
 fn proxy(url: &str) -> Result<Uri, ProxyError> {
     let url = if url.contains("://") { url.replacen("socks5h://", "socks5://", 1) } else { format!("http://{url}") };
     let uri: Uri = url.parse()?;
     match uri.scheme_str() {
         Some("socks5") if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) => Err(ProxyError::SocksUser),
+        // hyper-util would use port 80.
+        Some("socks5") if uri.authority().map(axum::http::uri::Authority::as_str) == uri.host() => {
+            Ok(format!("socks5://{}:1080", uri.host().unwrap_or_default()).parse()?)
+        }
         Some("http" | "https" | "socks5") => Ok(uri),
         _ => Err(ProxyError::Scheme),
     }
@@ -158,6 +176,8 @@ mod tests {
         assert_eq!(chosen("https://10.96.0.1", &[("HTTP_PROXY", https.1)]), None);
         assert_eq!(chosen("http://10.96.0.1", &[("HTTP_PROXY", https.1)]), some);
         assert_eq!(chosen("https://a.example:6443", &[("HTTPS_PROXY", "socks5h://proxy:1080")]), Some("socks5://proxy:1080/".to_owned()));
+        assert_eq!(chosen("https://a.example:6443", &[("HTTPS_PROXY", "socks5://proxy")]), Some("socks5://proxy:1080/".to_owned()));
+        assert_eq!(chosen("https://a.example:6443", &[("HTTPS_PROXY", "socks5://[fd00::2]")]), Some("socks5://[fd00::2]:1080/".to_owned()));
     }
 
     /// The rows were run with golang.org/x/net/http/httpproxy, too.
@@ -202,6 +222,9 @@ mod tests {
         for url in ["socks4://user:secret@p:1080", "user://secret@p", "socks5://user:secret@p:1080", "http://user:secret@["] {
             assert!(!said(url).contains("secret"), "{}", said(url));
         }
+        let uri = Box::new(Uri::from_static("//user:secret@p"));
+        let of_kube = Unusable::from(KubeconfigError::ParseNoProxy(NoProxyError::NoHost { uri }));
+        assert!(!format!("{of_kube} {:?}", std::error::Error::source(&of_kube)).contains("secret"), "{of_kube}");
         assert_eq!(said("ftp://p"), "its scheme is none of http, https and socks5");
     }
 
