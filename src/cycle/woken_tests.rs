@@ -278,3 +278,22 @@ fn a_change_of_other_pods_wakes_the_podgroups_that_it_may_help() {
         assert_eq!(plan.binds.iter().map(|bind| &*bind.name).collect::<BTreeSet<_>>(), bound.iter().copied().collect(), "{what}");
     }
 }
+
+/// Found by random histories: it remained parked under the queue that had refused it first, and missed the room in the queue above.
+#[test]
+fn a_podgroup_that_one_queue_and_then_another_above_it_refuses_is_tried_when_that_has_room() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 20)]));
+    for (name, parent, capability) in [("org", "root", 10), ("team", "org", 6), ("other", "org", 10)] {
+        state.apply_queue(queue(name, Some(parent), &[("cpu", capability)]));
+    }
+    gang(&mut state, "runs", 1, "other", 5, &[("cpu", 1)]);
+    gang(&mut state, "first", 1, "team", 1, &[("cpu", 1)]);
+    assert_eq!(rest(&mut state).0, 6);
+    gang(&mut state, "waits", 1, "team", 1, &[("cpu", 6)]);
+    assert_eq!(rest(&mut state), (0, 1));
+    state.delete_pod(&"ns/first-0".into());
+    assert_eq!(rest(&mut state), (0, 1), "its queue has room, the queue above has none");
+    state.delete_pod(&"ns/runs-4".into());
+    assert_eq!(rest(&mut state), (1, 1));
+}

@@ -15,15 +15,15 @@
 //! | a pod left its node | the same, and those with a member that it kept away |
 //! | a label of a node changed | those with a member whose terms have its key, or whose spread counts the nodes that the member selects |
 //! | a taint of a node, or the labels of a namespace changed | those with a member that other pods may keep from a node |
-//! | a queue has more left | those that it, or a queue above it, refused, where the resource that was refused fits now |
-//! | a node offers more | the same for `root`, as all queues have more together |
+//! | a queue has more left | those that it, or a queue above it, refused, where that queue has room now for the resource that was refused |
+//! | a node offers more, or pods fill a guarantee | the same for `root`, as all queues have more together |
 //! | any of these | of the PodGroups with members that differ: those with a member that a changed node takes, and all where a queue has more left or a node offers more |
 //! | everything | all |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::accounting::NodeView;
+use crate::accounting::{NodeView, QueueRefusal};
 use crate::api::GroupKey;
 use crate::cycle::cache::Cache;
 use crate::cycle::placement::capacity::pods_now;
@@ -90,7 +90,8 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut 
         let before = || cache.reserved_first().before(&lacking.queue, quota);
         quota.leaves(&asked, minimums.entry(Arc::clone(&lacking.queue)).or_insert_with(before)).is_ok()
     } else {
-        quota.fits(&lacking.queue, &asked).is_ok()
+        // If another queue on the way refuses it now, it is tried, and parked under that one: room there wakes nothing that is parked here.
+        !matches!(quota.fits(&lacking.queue, &asked), Err(QueueRefusal::Ceiling(ceiling)) if ceiling.queue == lacking.level)
     }
 }
 
