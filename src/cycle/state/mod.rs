@@ -28,6 +28,7 @@ use super::explain::Refusal;
 use super::nominations::{self, Nominations};
 use super::requeue::{Backlog, Preemptable, Requeue};
 use super::volume_binding::VolumeBindings;
+use crate::resources::Resources;
 
 /// The state that a cycle decides on and changes.
 #[derive(Debug)]
@@ -117,8 +118,23 @@ impl SchedulingState {
             self.withdraw_nomination(&key, "pod_changed");
         }
         self.volume_bindings.pod_changed(&facts.uid);
-        self.cache.apply_pod(facts);
+        if self.nominations.gangs.is_empty() {
+            self.cache.apply_pod(facts);
+        } else {
+            let (uid, before) = (facts.uid.clone(), self.charge_of(&facts.uid));
+            self.cache.apply_pod(facts);
+            // It may take the room of a nomination.
+            if let Some((node, _)) = self.charge_of(&uid).filter(|now| Some(now) != before.as_ref()) {
+                self.nominations.node_changed(&node);
+            }
+        }
         self.follow();
+    }
+
+    /// The node that the pod is charged to, and how much.
+    fn charge_of(&self, uid: &Uid) -> Option<(Arc<str>, Resources)> {
+        let pod = self.cache.accounting.pod(uid)?;
+        Some((Arc::from(pod.node?), pod.resources.clone()))
     }
 
     /// Takes in the resourceVersion that the answer to a write of this pod carried. No PodGroup is tried again for it.

@@ -63,6 +63,15 @@ impl Play {
         PodFacts { priority, ..pod("ns", &format!("p{:03}", self.came), group, &[("cpu", cpu)]) }
     }
 
+    /// Applies these steps, and checks after each.
+    pub(super) fn take_all(&mut self, steps: &[Step]) -> Result<(), TestCaseError> {
+        steps.iter().try_for_each(|step| {
+            self.take(step);
+            self.settle()?;
+            self.no_podgroup_is_forgotten()
+        })
+    }
+
     pub(super) fn take(&mut self, step: &Step) {
         let lives = |member: &Member| member.facts.node.is_some() && !member.facts.phase.ended();
         self.took_room =
@@ -196,8 +205,28 @@ impl Play {
                 }
             }
             Step::Handover(how) => self.hand_over(how),
+            Step::Borrowed(owed) => self.borrow(i64::from(owed)),
             Step::Later(seconds) => self.now += Duration::from_secs(seconds),
         }
+    }
+
+    /// Fills a queue with pods of `g4`, and lets `g5` ask for what its queue is owed there.
+    fn borrow(&mut self, owed: i64) {
+        for (at, capability, deserved) in [(3, &[("cpu", 6)][..], 6), (0, &[], 6 - owed), (1, &[], owed)] {
+            let plain = queue(QUEUES[at], parent(at), &[]);
+            self.state.apply_queue(QueueFacts { capability: limits(capability), deserved: limits(&[("cpu", deserved)]), ..plain });
+        }
+        let members = self.uids(|member| ["g4", "g5"].contains(&&*member.facts.group.name));
+        members.iter().for_each(|uid| self.state.delete_pod(uid));
+        self.state.apply_group(group("ns", "g4", 1, QUEUES[0]));
+        for at in 0..6 {
+            let facts = self.pod("g4", 1, 0);
+            self.state.apply_pod(running(facts, &format!("n{}", at % 3)));
+        }
+        self.state.apply_group(GroupFacts {
+            min_resources: Some(crate::cycle::testing::amounts(&[("cpu", owed)])),
+            ..group("ns", "g5", 3, QUEUES[1])
+        });
     }
 
     fn apply_foreign(&mut self, facts: PodFacts, is_there: bool) {
