@@ -129,10 +129,11 @@ impl Ongoing<'_> {
         self.waits(want, refusal)
     }
 
-    /// Handles a PodGroup without a waiting member: it reserves its minimum.
+    /// Handles a PodGroup without a waiting member: it reserves its minimum, if there is room.
     fn admitted(&mut self, want: &mut Want, admitted: Admitted) -> Turn {
-        let mut asked = admitted.minimum.clone();
+        let (mut asked, mut unreserved) = (admitted.minimum.clone(), admitted.unreserved.clone());
         if !self.reserve(want, admitted) {
+            unreserved = None;
             if let Some(group) = self.state.cache.groups.get(&want.key) {
                 asked.sub(&group.charged);
             }
@@ -145,6 +146,10 @@ impl Ongoing<'_> {
             // It waits for its members and not for room, so no PodGroup waits for it.
             Some(refusal) => self.state.refuse(&want.key, &Arc::new(refusal)),
             None => self.state.judge_group(&want.key, None),
+        }
+        // Once there is room it reserves its minimum.
+        if let Some(ceiling) = unreserved {
+            self.state.requeue.park_refused(&self.state.cache, &want.key, &Refusal::Ceiling(ceiling));
         }
         Turn::Over
     }

@@ -3,13 +3,14 @@
 //! `Pending → Inqueue`. The request is `spec.minResources` less the charges of its members (nothing counts twice). Without it the request
 //! is that of the members that are needed now. The quota alone decides (F6), without the reservation of the PodGroup itself. Where it
 //! refuses for amounts alone, the PodGroup may be able to reclaim them (A3). An admitted PodGroup without nodes reserves its request
-//! ([`reserve`](super::reservation::reserve)).
+//! ([`reserve`](super::reservation::reserve)). One that lacks members reserves nothing where it would have to reclaim: no pod is preempted for members that do not
+//! exist, and others would preempt pods to have room beside the reservation.
 //!
 //! Where the installer asks for it ([`Policy::admit_within_nodes`](crate::cycle::policy::Policy)), the request must fit in what the nodes offer as well (A9).
 
 use std::sync::Arc;
 
-use crate::accounting::QueueRefusal;
+use crate::accounting::{Ceiling, QueueRefusal};
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
@@ -23,6 +24,8 @@ pub(in crate::cycle) struct Admitted {
     pub(in crate::cycle) minimum: Resources,
     /// Whether there is room for it only within the entitlement of the queue (A3).
     pub(in crate::cycle) within_entitlement: bool,
+    /// Where its members are lacking and there is room only within the entitlement: the ceiling that refuses it. It reserves nothing more before that has room. Else none.
+    pub(in crate::cycle) unreserved: Option<Ceiling>,
 }
 
 /// Returns why the PodGroup cannot be placed or admitted as it is, whatever is free.
@@ -58,9 +61,12 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid],
     if reserved.covers(&asked) {
         minimum.add(reserved);
         cache.accounting.fits_queue(&facts.queue, &Resources::new())?;
-        return Ok(Admitted { minimum, within_entitlement });
+        return Ok(Admitted { minimum, within_entitlement, unreserved: None });
     }
     minimum.add(&asked);
+    // It stays as it was admitted until its members come. Otherwise, what others of the queue were so admitted for comes before it.
+    let (lacks_members, stays) = (needed.is_empty(), needed.is_empty() && group.admission.unreserved.is_some());
+    let beside = if lacks_members { beside(cache.unreserved_in(&facts.queue), &asked) } else { asked.clone() };
     let own = group.admission.reservation.clone();
     let mut trial = cache.accounting.trial();
     own.iter().for_each(|reservation| trial.release_reservation(reservation));
@@ -68,10 +74,16 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid],
     let there = if within_nodes { trial.accounting().quota().within_nodes(&asked) } else { Ok(()) };
     drop(trial);
     match fits {
-        Ok(()) if let Err(ceiling) = there => Err(Refusal::Ceiling(ceiling)),
-        Ok(()) => Ok(Admitted { minimum, within_entitlement: false }),
-        Err(QueueRefusal::Ceiling(_)) if can_reclaim(cache, own.as_deref(), &facts.queue, &asked) => {
-            Ok(Admitted { minimum, within_entitlement: true })
+        Ok(()) if let Err(ceiling) = there => {
+            if stays {
+                Ok(Admitted { minimum, within_entitlement: true, unreserved: Some(ceiling) })
+            } else {
+                Err(Refusal::Ceiling(ceiling))
+            }
+        }
+        Ok(()) => Ok(Admitted { minimum, within_entitlement: false, unreserved: None }),
+        Err(QueueRefusal::Ceiling(ceiling)) if stays || can_reclaim(cache, own.as_deref(), &facts.queue, &beside) => {
+            Ok(Admitted { minimum, within_entitlement: true, unreserved: Some(ceiling).filter(|_| lacks_members) })
         }
         Err(refusal) => Err(refusal.into()),
     }
@@ -111,6 +123,13 @@ pub fn shortages(cache: &Cache, key: &GroupKey) -> Vec<Explanation> {
     let Some(facts) = group.and_then(|group| group.facts.as_ref()) else { return Vec::new() };
     let ceilings = cache.accounting.quota().refusals(&facts.queue, &requested(cache, key));
     ceilings.into_iter().map(|ceiling| Explanation::of(&Refusal::Ceiling(ceiling))).collect()
+}
+
+/// Returns the request and, in the dimensions of it, these amounts.
+fn beside(others: &Resources, asked: &Resources) -> Resources {
+    let mut sum = Resources::new();
+    asked.iter().filter(|(_, asked)| asked.is_positive()).for_each(|(name, asked)| sum.set(name.clone(), asked.plus(others.get(name))));
+    sum
 }
 
 /// Whether the queue can reclaim the request (A3), its own reservation left out of account.

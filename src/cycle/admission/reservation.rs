@@ -49,6 +49,7 @@ pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &Gro
         group.admission.state = AdmissionState::default();
         group.admission.within_entitlement = false;
     }
+    cache.set_unreserved(key, None);
     cache.release_reservation(key);
 }
 
@@ -77,6 +78,7 @@ pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &
     group.admission.within_entitlement = false;
     group.admission.precedence = Precedence::Whole;
     timers.cancel(key, Timer::Precedence);
+    cache.set_unreserved(key, None);
     cache.release_reservation(key);
 }
 
@@ -100,7 +102,9 @@ pub(in crate::cycle) fn release_for_nomination(cache: &mut Cache, timers: &mut T
     cache.set_reservation(key, queue, &Resources::new());
     if let Some(group) = cache.groups.get_mut(key) {
         group.admission.state = AdmissionState::SETTLED;
+        group.admission.within_entitlement = false;
     }
+    cache.set_unreserved(key, None);
 }
 
 /// Cancels the admission timeout of the PodGroup, if there is one.
@@ -120,9 +124,9 @@ fn quota_freed(cache: &mut Cache, key: &GroupKey) {
     }
 }
 
-/// Reserves the minimum of an admitted PodGroup that has no nodes yet, less the charges of its members, at all levels in one step. The
-/// reservation lasts for `timeout` (0: for ever); a partially bound gang keeps it until the gang is finished. Returns whether the
-/// PodGroup is admitted; it is not during its admission back-off.
+/// Reserves the minimum of an admitted PodGroup that has no nodes yet, less the charges of its members, at all levels in one step. One that is to reserve nothing more
+/// keeps what it has (A3). The reservation lasts for `timeout` (0: for ever); a partially bound gang keeps it until the gang is finished. Returns whether the PodGroup is
+/// admitted; it is not during its admission back-off.
 pub(in crate::cycle) fn reserve(
     cache: &mut Cache,
     timers: &mut Timers,
@@ -133,6 +137,7 @@ pub(in crate::cycle) fn reserve(
 ) -> bool {
     // A gang that waits for members that may never be created is not partially bound.
     let partially_bound = cache.is_partially_bound(key);
+    let reserved = cache.groups.get(key).map(|group| cache.reserved(group).clone()).unwrap_or_default();
     let Some(group) = cache.groups.get_mut(key) else { return false };
     let Some(facts) = group.facts.clone() else { return false };
     group.admission.within_entitlement = admitted.within_entitlement;
@@ -147,12 +152,19 @@ pub(in crate::cycle) fn reserve(
         revoke(cache, timers, key);
         return false;
     }
-    let mut asked = admitted.minimum.clone();
-    asked.sub(&group.charged);
-    let asked = if is_satisfied(group, &facts) || facts.is_over() { Resources::new() } else { asked.without_negative() };
+    let mut lacks = admitted.minimum.clone();
+    lacks.sub(&group.charged);
+    let lacks = if is_satisfied(group, &facts) || facts.is_over() { Resources::new() } else { lacks.without_negative() };
+    let is_unreserved = admitted.unreserved.is_some() && !lacks.is_zero();
+    let asked = if is_unreserved { reserved } else { lacks.clone() };
     let ends = !partially_bound && !timeout.is_zero() && !asked.is_zero();
-    let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(timeout)));
-    group.admission.state = AdmissionState::Inqueue { minimum: admitted.minimum, until };
+    // A time that has begun goes on.
+    let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(timeout))).or_else(|| was.filter(|_| is_unreserved));
+    let mut minimum = if is_unreserved { group.charged.clone() } else { admitted.minimum };
+    if is_unreserved {
+        minimum.add(&asked);
+    }
+    group.admission.state = AdmissionState::Inqueue { minimum, until };
     if let Some(until) = until.filter(|_| until != timer) {
         timers.set(key, Timer::AdmissionTimeout, until);
     }
@@ -164,6 +176,7 @@ pub(in crate::cycle) fn reserve(
         quota_freed(cache, key);
     }
     cache.set_reservation(key, &facts.queue, &asked);
+    cache.set_unreserved(key, is_unreserved.then(|| (Arc::from(facts.queue.as_str()), lacks)));
     cache.update_demand(key);
     true
 }

@@ -195,3 +195,100 @@ fn the_request_of_a_podgroup_and_every_amount_for_which_its_queue_refuses_it_are
     assert!(at(&mut state, 1).binds.is_empty());
     assert_eq!(short(&state), Vec::<String>::new(), "it waits for nodes");
 }
+
+/// A queue of 20 cpus that `borrows` of queue `a` fills, and the PodGroup `empty` of queue `b`, which is owed 10 of them and has no pods.
+fn empty_within_its_entitlement() -> SchedulingState {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 24)]));
+    state.apply_queue(queue("team", Some("root"), &[("cpu", 20)]));
+    for (name, deserved) in [("a", 5), ("b", 10), ("c", 5)] {
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, Some("team"), &[]) });
+    }
+    gang(&mut state, "borrows", 1, "a", 20, &[("cpu", 1)]);
+    let binds = at(&mut state, 0).binds;
+    binds.iter().for_each(|bind| state.confirm(&bind.uid));
+    assert_eq!(binds.len(), 20);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 10)])), ..group("ns", "empty", 3, "b") });
+    let _admitted = at(&mut state, 1);
+    assert_eq!((phase(&state, "empty"), reserved(&state, "team")), (Phase::Inqueue, cpus(0)));
+    assert!(!state.has_work(Duration::from_secs(1)));
+    state
+}
+
+/// Found by trying: a pod of 1 cpu evicted eleven pods, to have room beside what a PodGroup without pods had reserved.
+#[test]
+fn a3_without_its_members_a_podgroup_reserves_nothing_within_its_entitlement() {
+    let mut state = empty_within_its_entitlement();
+    gang(&mut state, "small", 1, "c", 1, &[("cpu", 1)]);
+    let plan = at(&mut state, 2);
+    let victims: usize = plan.evictions.iter().map(|eviction| eviction.victims.len()).sum();
+    assert_eq!(victims, 1, "{}", message(&state, "small"));
+    // Once its members exist, room for it is reclaimed.
+    gang(&mut state, "empty", 3, "b", 3, &[("cpu", 1)]);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 10)])), ..group("ns", "empty", 3, "b") });
+    let plan = at(&mut state, 3);
+    assert_eq!(plan.evictions.iter().map(|eviction| &*eviction.group.name).collect::<Vec<_>>(), ["empty"]);
+}
+
+#[test]
+fn a3_a_podgroup_without_a_reservation_reserves_once_there_is_room_and_backs_off_as_others_do() {
+    let mut state = empty_within_its_entitlement();
+    for at in 0..10 {
+        state.delete_pod(&format!("ns/borrows-{at}").as_str().into());
+    }
+    let _reserves = at(&mut state, 2);
+    assert_eq!((phase(&state, "empty"), reserved(&state, "team")), (Phase::Inqueue, cpus(10)));
+    // Its queue is full again, and its time is over: for the time of its back-off it is not admitted within its entitlement either.
+    state.apply_queue(queue("team", Some("root"), &[("cpu", 10)]));
+    let _times_out = at(&mut state, 33);
+    assert_eq!((phase(&state, "empty"), reserved(&state, "team")), (Phase::Pending, cpus(0)));
+}
+
+#[test]
+fn a3_a_podgroup_without_a_reservation_stays_admitted_until_its_queue_closes() {
+    let mut state = empty_within_its_entitlement();
+    // Another PodGroup of its queue uses what it is owed.
+    gang(&mut state, "other", 10, "b", 10, &[("cpu", 1)]);
+    let evictions = at(&mut state, 2).evictions;
+    evictions.iter().flat_map(|eviction| &eviction.victims).for_each(|victim| state.delete_pod(&victim.uid));
+    assert_eq!(at(&mut state, 3).binds.len(), 10);
+    assert_eq!((phase(&state, "empty"), reserved(&state, "team")), (Phase::Inqueue, cpus(0)));
+    state.apply_queue(QueueFacts { closed_by_hand: true, deserved: limits(&[("cpu", 10)]), ..queue("b", Some("team"), &[]) });
+    let _closed = at(&mut state, 4);
+    assert_eq!(phase(&state, "empty"), Phase::Pending);
+}
+
+#[test]
+fn a3_podgroups_without_a_reservation_are_admitted_only_as_far_as_their_queue_is_owed_all_of_them() {
+    let mut state = empty_within_its_entitlement();
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1)])), ..group("ns", "second", 3, "b") });
+    let _refused = at(&mut state, 2);
+    assert_eq!((phase(&state, "empty"), phase(&state, "second")), (Phase::Inqueue, Phase::Pending));
+    state.delete_group(&GroupKey::new("ns", "empty"));
+    let _admitted = at(&mut state, 3);
+    assert_eq!(phase(&state, "second"), Phase::Inqueue);
+}
+
+/// What pods have filled of a guarantee is kept free no more, though no queue has more left.
+#[test]
+fn a3_a_podgroup_without_a_reservation_reserves_once_the_guarantee_of_another_queue_is_filled() {
+    let mut state = empty_state();
+    state.apply_node(node("n", &[("cpu", 30)]));
+    state.apply_queue(queue("root", None, &[]));
+    for (name, deserved, guarantee) in [("a", 8, 0), ("b", 10, 0), ("g", 2, 2)] {
+        let limits = |cpu| limits(&[("cpu", cpu)]);
+        state.apply_queue(QueueFacts { deserved: limits(deserved), guarantee: limits(guarantee), ..queue(name, None, &[]) });
+    }
+    gang(&mut state, "borrows", 1, "a", 18, &[("cpu", 1)]);
+    assert_eq!(at(&mut state, 0).binds.len(), 18);
+    (0..18).for_each(|pod| state.confirm(&format!("ns/borrows-{pod}").as_str().into()));
+    state.apply_node(node("n", &[("cpu", 20)]));
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 10)])), ..group("ns", "empty", 3, "b") });
+    let _admitted = at(&mut state, 1);
+    assert_eq!((phase(&state, "empty"), reserved(&state, "b")), (Phase::Inqueue, cpus(0)));
+    gang(&mut state, "fills", 2, "g", 2, &[("cpu", 1)]);
+    assert_eq!(at(&mut state, 2).binds.len(), 2);
+    assert!(state.has_work(Duration::from_secs(2)));
+    let _reserves = at(&mut state, 2);
+    assert_eq!((phase(&state, "empty"), reserved(&state, "b")), (Phase::Inqueue, cpus(10)));
+}

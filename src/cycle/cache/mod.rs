@@ -112,6 +112,8 @@ pub struct Cache {
     queues: queues::Queues,
     /// What PodGroups have reserved and further members of others leave room for (A7).
     reserved_first: ReservedMinimums,
+    /// By queue: what PodGroups were admitted for within the entitlement, and have not reserved as they lack members (A3). No entry is zero.
+    unreserved: BTreeMap<Arc<str>, Resources>,
     /// What of it counted for members of other queues at the last check, by the queue of the reservations.
     counted_minimums: BTreeMap<Arc<str>, Resources>,
     /// How much the nodes could ever take, as far as it was counted since a node changed (A6).
@@ -147,6 +149,7 @@ impl Cache {
             budgets: Arc::default(),
             queues: queues::Queues::default(),
             reserved_first: ReservedMinimums::default(),
+            unreserved: BTreeMap::new(),
             counted_minimums: BTreeMap::new(),
             room_if_empty: nodes::RoomIfEmpty::new(),
             sharing: Sharing::default(),

@@ -22,6 +22,8 @@ pub struct Admission {
     pub backoff: AdmissionBackoff,
     /// Whether it was admitted within its entitlement only (A3): there was no room for its reservation.
     pub(in crate::cycle) within_entitlement: bool,
+    /// Its queue and what it lacks of its minimum, where it was so admitted while it lacked members: it reserves none of this.
+    pub(in crate::cycle) unreserved: Option<(Arc<str>, Resources)>,
     /// The name of its reservation in the accounting; none where it reserves nothing.
     pub(in crate::cycle) reservation: Option<Arc<str>>,
     /// Whether further members of other PodGroups leave room for its reservation.
@@ -99,9 +101,10 @@ impl Group {
     /// Whether it waits for admission or for a node.
     pub(super) fn is_waiting(&self) -> bool {
         // A PodGroup with a reservation that waits for its own members is tried again, so that a closed queue is noticed. So is one that
-        // requests room for members that do not exist yet, and one whose members have scheduling gates. A PodGroup with all its nodes needs no
-        // admission: in a standby replica no cycle runs.
-        let asks = |facts: &Arc<GroupFacts>| (!self.is_admitted() || self.counts.gated > 0) && !has_its_places(self, facts);
+        // requests room for members that do not exist yet, though it may be admitted within its entitlement, and one whose members have scheduling gates. A PodGroup
+        // with all its nodes needs no admission: in a standby replica no cycle runs.
+        let may_change = !self.is_admitted() || self.counts.gated > 0 || self.admission.unreserved.is_some();
+        let asks = |facts: &Arc<GroupFacts>| may_change && !has_its_places(self, facts);
         self.waits() || self.admission.reservation.is_some() || self.facts.as_ref().is_some_and(asks)
     }
 }
@@ -138,6 +141,31 @@ impl Cache {
     #[must_use]
     pub(in crate::cycle) const fn reserved_first(&self) -> &ReservedMinimums {
         &self.reserved_first
+    }
+
+    /// What PodGroups without their members were admitted for in the queue and have not reserved (A3).
+    #[must_use]
+    pub(in crate::cycle) fn unreserved_in(&self, queue: &str) -> &Resources {
+        self.unreserved.get(queue).unwrap_or(&NOTHING)
+    }
+
+    /// Sets what the PodGroup was admitted for in its queue and does not reserve; none where it is not so admitted.
+    pub(in crate::cycle) fn set_unreserved(&mut self, key: &GroupKey, now: Option<(Arc<str>, Resources)>) {
+        let Some(group) = self.groups.get_mut(key).filter(|group| group.admission.unreserved != now) else { return };
+        let before = std::mem::replace(&mut group.admission.unreserved, now.clone());
+        if let Some((queue, amounts)) = now {
+            self.unreserved.entry(queue).or_default().add(&amounts);
+        }
+        if let Some((queue, amounts)) = before {
+            if let Some(sum) = self.unreserved.get_mut(&queue) {
+                sum.sub(&amounts);
+                if sum.is_zero() {
+                    self.unreserved.remove(&queue);
+                }
+            }
+            // Others may be admitted within the entitlement of the queue.
+            self.changed(Change::Victims);
+        }
     }
 
     /// Records whether places of lost members are kept for the PodGroup.

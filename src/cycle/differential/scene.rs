@@ -103,8 +103,39 @@ fn group() -> impl Strategy<Value = GroupFields> {
     )
 }
 
-/// Draws a history; in a few histories only time passes.
+/// Draws a history. Some begin with a queue whose share others borrow.
 pub(super) fn scene() -> impl Strategy<Value = Scene> {
+    prop_oneof![3 => any_scene(), 1 => (any_scene(), 3..6_i64).prop_map(|(scene, owed)| borrowed(scene, owed))]
+}
+
+/// Begins the history with a queue of 6 cpus that `q2` fills. `q3` is owed some of them, and its PodGroup `g1` asks for so much and has no members.
+fn borrowed(scene: Scene, owed: i64) -> Scene {
+    let inner = |parent, cpus, deserved| QueueFields {
+        parent,
+        capability: [cpus, None, None],
+        deserved: [deserved, 0, 0],
+        guarantee: [None; 3],
+        priority: 0,
+        fifo: false,
+        reclaimable: true,
+        desired: None,
+    };
+    let group = |queue, min_member| GroupFields { queue, min_member, min_resources: None, class: None, created: 0, asks: [1, 0, 0] };
+    let fills = (0..2).map(|_| (Step::Pods { group: 0, count: 3, gated: false, created: 0, priority: 0 }, true));
+    let asks = Step::Group(1, 3, Some(vec![(0, owed)]));
+    Scene {
+        nodes: [[8, 0, 9]].into_iter().chain(scene.nodes).collect(),
+        queues: [inner(0, Some(6), 6), inner(1, None, 6 - owed), inner(1, None, owed)]
+            .into_iter()
+            .chain(scene.queues.into_iter().take(1))
+            .collect(),
+        groups: [group(0, 1), group(1, 3)].into_iter().chain(scene.groups).collect(),
+        steps: fills.chain([(Step::AllSeen, true), (asks, true)]).chain(scene.steps).collect(),
+    }
+}
+
+/// Draws a history; in a few histories only time passes.
+fn any_scene() -> impl Strategy<Value = Scene> {
     let steps = prop::collection::vec((step(), prop::bool::weighted(0.8)), 4..14);
     let waits = prop::collection::vec((Just(Step::Later(1_000)), Just(true)), 14..16);
     let steps = prop_oneof![24 => steps, 1 => waits];

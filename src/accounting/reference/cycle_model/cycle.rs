@@ -138,13 +138,14 @@ impl CycleModel {
     ) -> Result<Turn, String> {
         let group = want.group.clone();
         if want.needed > 0 || want.left == 0 {
-            if !self.admit(&group) {
+            let lacks_members = want.left == 0;
+            if !self.admit(&group, lacks_members) {
                 self.revoke(&group);
                 let asks_later = want.left == 0 && self.life(&group).backs_off_until > now;
                 return Ok(if asks_later { Turn::Over } else { Turn::WaitsForRoom });
             }
-            if want.left == 0 {
-                self.reserve(&group, now);
+            if lacks_members {
+                self.reserve(&group, lacks_members, now);
                 let (rests, charged, idle) = (self.life(&group).backs_off_until > now, self.charged(&group), self.idle());
                 let life = self.life(&group);
                 let asks = positive(&less(&life.minimum, &charged));
@@ -152,7 +153,7 @@ impl CycleModel {
                 return Ok(Turn::Over);
             }
             if !self.place(&group, want.needed, binds)? {
-                self.reserve(&group, now);
+                self.reserve(&group, lacks_members, now);
                 in_vain.push(group);
                 return Ok(Turn::WaitsForRoom);
             }
@@ -171,16 +172,23 @@ impl CycleModel {
     }
 
     /// Whether the PodGroup is admitted (A2, A3). Its own reservation is neither requested again nor an obstacle (A4).
-    fn admit(&mut self, group: &str) -> bool {
+    fn admit(&mut self, group: &str, lacks_members: bool) -> bool {
         let (queue, charged, mut asked) = (self.groups[group].queue.clone(), self.charged(group), self.asked(group));
         let reserved = self.life(group).reserved.clone();
         if covers(&reserved, &asked) {
             asked.clear();
         }
         let without = self.cluster().without_reservation(group);
+        let stays = lacks_members && !self.life(group).unreserved.is_empty() && closed_by(&without, &queue).is_none();
+        // A3: what others without members were admitted for in the queue comes before it.
+        let mut beside = asked.clone();
+        let others = self.lives.iter().filter(|(name, _)| lacks_members && self.groups.get(*name).is_some_and(|spec| spec.queue == queue));
+        for (_, life) in others {
+            beside.iter_mut().for_each(|(dimension, sum)| *sum += amount(&life.unreserved, dimension));
+        }
         let by_reclaim = match fits(&without, &queue, &asked) {
             Ok(()) => false,
-            Err(_) if can_reclaim(&without, &queue, &asked) => true,
+            Err(_) if stays || can_reclaim(&without, &queue, &beside) => true,
             Err(_) => return false,
         };
         let life = self.life(group);

@@ -82,6 +82,8 @@ struct Life {
     reserved: Amounts,
     /// Whether A3 alone admitted it.
     by_reclaim: bool,
+    /// What it lacks of its minimum and does not reserve, as A3 alone admitted it while it lacked members.
+    unreserved: Amounts,
     /// When its admission times out.
     until: Option<u64>,
     /// When the earlier admission would have timed out, if a change of the object revoked it.

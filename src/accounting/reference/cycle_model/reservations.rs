@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::admission::sum;
 use super::super::cluster::{amount, larger, less, plus};
 use super::super::limits::fits;
-use super::{CycleModel, positive};
+use super::{CycleModel, covers, positive};
 
 /// The admission timeout: how long a PodGroup without nodes keeps its reservation, in milliseconds.
 pub(super) const ADMISSION_TIMEOUT: u64 = 30_000;
@@ -17,6 +17,8 @@ impl CycleModel {
     pub(super) fn revoke(&mut self, group: &str) {
         let life = self.life(group);
         life.admitted = false;
+        life.by_reclaim = false;
+        life.unreserved.clear();
         life.reserved.clear();
         (life.until, life.earlier_until) = (None, None);
     }
@@ -78,8 +80,8 @@ impl CycleModel {
         self.placed(group) > 0 && self.is_whole(group) && !asks_for_more
     }
 
-    /// Reserves for a PodGroup that was admitted and found no nodes; A2, A4 and A5 give the amount and the time.
-    pub(super) fn reserve(&mut self, group: &str, now: u64) {
+    /// Reserves for a PodGroup that was admitted and found no nodes; A2 to A5 give the amount and the time.
+    pub(super) fn reserve(&mut self, group: &str, lacks_members: bool, now: u64) {
         let (partially_bound, charged, is_satisfied) = (self.is_partially_bound(group), self.charged(group), self.is_satisfied(group));
         let is_over = self.groups[group].over;
         let life = self.life(group);
@@ -94,9 +96,20 @@ impl CycleModel {
         }
         life.admitted = true;
         life.earlier_until = None;
-        life.reserved = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
-        let ends = !partially_bound && !life.reserved.is_empty();
-        life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
+        let lacks = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
+        if lacks_members && life.by_reclaim && !covers(&life.reserved, &lacks) {
+            // A3: what it has is kept, and a time that has begun goes on.
+            life.reserved = positive(&life.reserved);
+            life.minimum = plus(&charged, &life.reserved);
+            life.unreserved = lacks;
+            let ends = !partially_bound && !life.reserved.is_empty();
+            life.until = until.or_else(|| ends.then_some(now + ADMISSION_TIMEOUT));
+        } else {
+            life.reserved = lacks;
+            life.unreserved.clear();
+            let ends = !partially_bound && !life.reserved.is_empty();
+            life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
+        }
         if !life.reserved.is_empty() {
             life.first_until.get_or_insert(now + ADMISSION_TIMEOUT);
         }
