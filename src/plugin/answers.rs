@@ -57,6 +57,9 @@ pub struct WaitingAnswer {
     /// What it asks for.
     #[serde(default)]
     pub requested: Option<RawResources>,
+    /// Whether it is admitted for this and reserves none of it.
+    #[serde(default)]
+    pub unreserved: bool,
     /// Every amount for which its queues refuse it.
     #[serde(default)]
     pub shortages: Vec<Explanation>,

@@ -74,7 +74,14 @@ fn full_queue(queue: &str, [asked, used, kept, limit]: [Amount; 4]) -> Explanati
 /// Returns the scheduler's answer about a PodGroup with this request.
 fn asks(why: Explanation, amounts: &[(&str, i64)]) -> WaitingAnswer {
     let requested = amounts.iter().map(|(name, units)| ((*name).to_owned(), RawQuantity::Int(*units))).collect();
-    WaitingAnswer { group: "ns/g".to_owned(), why: why.clone(), requested: Some(requested), shortages: vec![why], position: None }
+    WaitingAnswer {
+        group: "ns/g".to_owned(),
+        why: why.clone(),
+        requested: Some(requested),
+        unreserved: false,
+        shortages: vec![why],
+        position: None,
+    }
 }
 
 /// Returns a PodGroup of two members of 1 cpu each. The parent of its queue has 2 cpu, both used.
@@ -147,6 +154,16 @@ What would have to change
     assert!(text.ends_with(want), "{text}");
     assert!(text.contains("it is admitted, and cpu 18, pods 3 reserved for it at every level"), "{text}");
     assert_eq!(report.json()["nodes"]["reasons"][0]["mostFree"], "3");
+}
+
+#[test]
+fn a_podgroup_that_is_admitted_and_has_no_reservation_does_not_say_that_it_has_one() {
+    let refusal = Refusal::NotEnoughTasks { wanted: 3, there: 1, gated: 0 };
+    let answer = WaitingAnswer { unreserved: true, shortages: Vec::new(), ..asks(Explanation::of(&refusal), &[("cpu", 10)]) };
+    let pods = vec![pod("ns", "a", "g", &[("cpu", 6)])];
+    let facts = facts(says(group("ns", "g", 3, "default"), "Inqueue", "…"), pods, vec![node("n1", &[("cpu", 9)])], Vec::new());
+    let text = Report::of(Facts { answer: Some(answer), ..facts }, now()).page(false).render(false);
+    assert!(text.contains("it is admitted for cpu 10, and reserves nothing before its pods exist or there is room"), "{text}");
 }
 
 /// Collects every field name in an object and below it, without resource names.

@@ -76,6 +76,7 @@ fn queues(state: &State) -> Value {
             "reason": refusal.map(|refusal| refusal.reason()),
             "why": refusal.map_or_else(|| Explanation::plain(&queue_snapshot::cause_of(group)), |refusal| Explanation::of(refusal)),
             "requested": written(&admit::requested(state.scheduling.cache(), key)),
+            "unreserved": group.is_unreserved(),
             "shortages": admit::shortages(state.scheduling.cache(), key),
             "message": refusal.map(|refusal| state.scheduling.cache().group_message(group, refusal)),
         });

@@ -98,6 +98,12 @@ impl Group {
         matches!(self.admission.state, AdmissionState::Inqueue { .. })
     }
 
+    /// Whether it is admitted within its entitlement, lacks members, and does not reserve what it lacks (A3).
+    #[must_use]
+    pub const fn is_unreserved(&self) -> bool {
+        self.admission.unreserved.is_some()
+    }
+
     /// Whether it waits for admission or for a node.
     pub(super) fn is_waiting(&self) -> bool {
         // A PodGroup with a reservation that waits for its own members is tried again, so that a closed queue is noticed. So is one that

@@ -93,6 +93,8 @@ pub struct Report {
     shortages: Vec<Explanation>,
     members: Option<Members>,
     asked: Resources,
+    /// Whether it is admitted for this and reserves none of it.
+    unreserved: bool,
     /// Whether the PodGroup is admitted. Then its request is reserved, unless its members have scheduling gates.
     admitted: bool,
     /// Why it waits, from the scheduler or from the condition.
@@ -136,6 +138,7 @@ impl Report {
         let condition = unschedulable(&group);
         let position = answer.as_ref().and_then(|answer| answer.position);
         let asked = answers::amounts(answer.as_ref().and_then(|answer| answer.requested.as_ref())).unwrap_or_default();
+        let unreserved = answer.as_ref().is_some_and(|answer| answer.unreserved);
         let (explanation, shortages) = answer.map(|answer| (answer.why, answer.shortages)).unzip();
         let shortages = shortages.unwrap_or_default();
         let code = explanation.as_ref().map(|all| all.code).or_else(|| waiting_for(&group));
@@ -201,6 +204,7 @@ impl Report {
             shortages,
             members,
             asked,
+            unreserved,
             admitted,
             code,
             refusal: fault.map(|fault| Refusal::Queue(fault).to_string()),

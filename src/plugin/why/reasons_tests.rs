@@ -101,6 +101,7 @@ impl Case {
         Facts {
             group,
             answer: self.said.as_ref().filter(|_| asked_scheduler).map(|refusal| WaitingAnswer {
+                unreserved: false,
                 group: "ns/g".to_owned(),
                 why: Explanation::of(refusal),
                 requested: None,

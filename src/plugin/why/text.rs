@@ -72,6 +72,9 @@ impl Report {
             (true, _) => String::new(),
             (false, false) => format!(": it asks for {}", self.asked),
             (false, true) if self.is_gated() => ": it is admitted, and reserves nothing while pods have scheduling gates".to_owned(),
+            (false, true) if self.unreserved => {
+                format!(": it is admitted for {}, and reserves nothing before its pods exist or there is room", self.asked)
+            }
             (false, true) => format!(": it is admitted, and {} reserved for it at every level", self.asked),
         };
         page.heading(format!("Queue {}{asks}", self.queue));
