@@ -11,7 +11,7 @@ use crate::resources::{Amount, ResourceName};
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
 use super::cache::gang::Gang;
-use super::cache::{Cache, to_place};
+use super::cache::{Cache, Group, to_place};
 use super::explain::{Exceeds, Refusal};
 use super::placement::placer::{Attempt, Placer, State};
 use super::plan::Plan;
@@ -131,9 +131,8 @@ impl Ongoing<'_> {
 
     /// Handles a PodGroup without a waiting member: it reserves its minimum, if there is room.
     fn admitted(&mut self, want: &mut Want, admitted: Admitted) -> Turn {
-        let (mut asked, mut unreserved) = (admitted.minimum.clone(), admitted.unreserved.clone());
+        let (mut asked, ceiling) = (admitted.minimum.clone(), admitted.unreserved.clone());
         if !self.reserve(want, admitted) {
-            unreserved = None;
             if let Some(group) = self.state.cache.groups.get(&want.key) {
                 asked.sub(&group.charged);
             }
@@ -148,7 +147,8 @@ impl Ongoing<'_> {
             None => self.state.judge_group(&want.key, None),
         }
         // Once there is room it reserves its minimum.
-        if let Some(ceiling) = unreserved {
+        let is_unreserved = self.state.cache.groups.get(&want.key).is_some_and(Group::is_unreserved);
+        if let Some(ceiling) = ceiling.filter(|_| is_unreserved) {
             self.state.requeue.park_refused(&self.state.cache, &want.key, &Refusal::Ceiling(ceiling));
         }
         Turn::Over

@@ -157,14 +157,11 @@ pub(in crate::cycle) fn reserve(
     let lacks = if is_satisfied(group, &facts) || facts.is_over() { Resources::new() } else { lacks.without_negative() };
     let is_unreserved = admitted.unreserved.is_some() && !lacks.is_zero();
     let asked = if is_unreserved { reserved } else { lacks.clone() };
-    let ends = !partially_bound && !timeout.is_zero() && !asked.is_zero();
-    // A time that has begun goes on.
-    let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(timeout))).or_else(|| was.filter(|_| is_unreserved));
-    let mut minimum = if is_unreserved { group.charged.clone() } else { admitted.minimum };
-    if is_unreserved {
-        minimum.add(&asked);
-    }
-    group.admission.state = AdmissionState::Inqueue { minimum, until };
+    let ends = !partially_bound && !timeout.is_zero() && !lacks.is_zero();
+    let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(timeout)));
+    let mut minimum = group.charged.clone();
+    minimum.add(&asked);
+    group.admission.state = AdmissionState::Inqueue { minimum: if is_unreserved { minimum } else { admitted.minimum }, until };
     if let Some(until) = until.filter(|_| until != timer) {
         timers.set(key, Timer::AdmissionTimeout, until);
     }
@@ -176,7 +173,9 @@ pub(in crate::cycle) fn reserve(
         quota_freed(cache, key);
     }
     cache.set_reservation(key, &facts.queue, &asked);
-    cache.set_unreserved(key, is_unreserved.then(|| (Arc::from(facts.queue.as_str()), lacks)));
+    let mut unreserved = lacks;
+    unreserved.sub(&asked);
+    cache.set_unreserved(key, is_unreserved.then(|| (Arc::from(facts.queue.as_str()), unreserved.without_negative())));
     cache.update_demand(key);
     true
 }

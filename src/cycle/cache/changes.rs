@@ -80,6 +80,8 @@ pub enum Change {
     NodeObject(Arc<str>),
     /// In some dimension nothing is reserved for a minimum any more, or nothing of it counts (A7).
     MinimumsServed,
+    /// Pods fill more of the guarantees than before (F5), while PodGroups without a reservation wait for room.
+    FloorsFilled,
     /// In some dimension more is reserved for a minimum, or more of it counts (A7).
     MinimumsReserved,
     /// The limits or the tree of the queues changed.

@@ -9,7 +9,7 @@ use crate::resources::Resources;
 
 use crate::accounting::{ROOT_QUEUE, Shares, Waiting};
 
-use super::{Cache, Change, Group, Wake};
+use super::{Cache, Change, Group};
 
 /// The demands of the queues, and the shares that follow from them and from what is used.
 #[derive(Debug, Default)]
@@ -104,7 +104,9 @@ impl Cache {
         let now = self.accounting.quota().queue(ROOT_QUEUE).unfilled.clone();
         if self.sharing.unfilled.iter().any(|(dimension, was)| now.get(dimension.as_str()) < was) {
             self.changed(Change::Victims);
-            self.changed(Wake::Quota(Arc::from(ROOT_QUEUE)));
+            if self.has_unreserved() {
+                self.changed(Change::FloorsFilled);
+            }
         }
         self.sharing.unfilled = now;
     }

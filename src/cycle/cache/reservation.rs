@@ -149,6 +149,11 @@ impl Cache {
         &self.reserved_first
     }
 
+    /// Whether any PodGroup is so admitted that it reserves nothing (A3).
+    pub(super) fn has_unreserved(&self) -> bool {
+        !self.unreserved.is_empty()
+    }
+
     /// What PodGroups without their members were admitted for in the queue and have not reserved (A3).
     #[must_use]
     pub(in crate::cycle) fn unreserved_in(&self, queue: &str) -> &Resources {

@@ -101,12 +101,14 @@ impl Both {
         let backing_off = before.iter().filter(|(_, seen)| seen.backs_off_until.is_some()).map(|(name, _)| name.clone()).collect();
         after.cycle(self.now, &all, &[], &backing_off).map_err(|what| format!("a PodGroup is missed: {what}"))?;
         let mut then = after.seen(self.now);
-        // Pods that are being bound cannot be preempted, so the program asks what it may reclaim of them once they are bound.
-        if self.model.members().values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound)) {
-            then.retain(|name, seen| {
-                seen.times == before[name].times && (seen.admitted == before[name].admitted || !seen.reserved.is_empty())
-            });
-        }
+        // Pods that are being bound cannot be preempted, so the program asks what it may reclaim of them once they are bound. Then such a PodGroup is admitted
+        // without a reservation, or backs off because there is nothing to preempt.
+        let binds = self.model.members().values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound));
+        then.retain(|name, seen| {
+            let was = &before[name];
+            let begins = seen.times > was.times || seen.admitted == Some(true) && seen.reserved.is_empty();
+            !(binds && was.admitted == Some(false) && begins)
+        });
         let before = before.into_iter().filter(|(name, _)| then.contains_key(name)).collect();
         same(&before, &then).map_err(|what| format!("a PodGroup is missed: {what}"))
     }

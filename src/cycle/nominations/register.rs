@@ -129,6 +129,16 @@ impl Nominations {
         }
     }
 
+    /// Room was taken on some node, or in some queue. A nomination that waits for victims is looked at once they are gone.
+    pub(in crate::cycle) fn room_taken(&mut self) {
+        let unsettled: Vec<GroupKey> = self.unsettled().collect();
+        self.changed.extend(unsettled);
+    }
+
+    fn unsettled(&self) -> impl Iterator<Item = GroupKey> {
+        self.gangs.iter().filter(|(_, nomination)| nomination.victims.is_empty()).map(|(key, _)| key.clone())
+    }
+
     /// Something about queues changed.
     pub(in crate::cycle) fn queues_changed(&mut self) {
         self.changed.extend(self.gangs.keys().cloned());
@@ -146,8 +156,7 @@ impl Nominations {
         let mut changed = std::mem::take(&mut self.changed);
         changed.extend(requeue.to_try().iter().filter(|key| self.gangs.contains_key(*key)).cloned());
         if requeue.has_changes() {
-            let unsettled = self.gangs.iter().filter(|(_, nomination)| nomination.victims.is_empty());
-            changed.extend(unsettled.map(|(key, _)| key.clone()));
+            changed.extend(self.unsettled());
         }
         let mut in_order: Vec<(u64, GroupKey)> = changed.into_iter().filter_map(|key| Some((self.gangs.get(&key)?.id, key))).collect();
         in_order.sort();

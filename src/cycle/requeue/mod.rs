@@ -76,6 +76,12 @@ impl Requeue {
         }
     }
 
+    /// Records that pods fill more of the guarantees: less is kept free for these (F5). PodGroups of this kind are tried that `root` has refused.
+    pub(in crate::cycle) fn floors_filled(&mut self, is_unreserved: impl Fn(&GroupKey) -> bool) {
+        let refused = self.parked.quota.get(ROOT_QUEUE).into_iter().flatten();
+        self.to_try.extend(refused.filter(|key| is_unreserved(key)).cloned());
+    }
+
     /// Records that more counts of what is reserved for minimums: a further member that has to leave room for them holds back no PodGroup of its fifo queue any more
     /// (A6, A7).
     pub(in crate::cycle) fn minimums_reserved(&mut self) {

@@ -16,7 +16,7 @@
 //! | a label of a node changed | those with a member whose terms have its key, or whose spread counts the nodes that the member selects |
 //! | a taint of a node, or the labels of a namespace changed | those with a member that other pods may keep from a node |
 //! | a queue has more left | those that it, or a queue above it, refused, where that queue has room now for the resource that was refused |
-//! | a node offers more, or pods fill a guarantee | the same for `root`, as all queues have more together |
+//! | a node offers more | the same for `root`, as all queues have more together |
 //! | any of these | of the PodGroups with members that differ: those with a member that a changed node takes, and all where a queue has more left or a node offers more |
 //! | everything | all |
 

@@ -124,8 +124,8 @@ impl SchedulingState {
             let (uid, before) = (facts.uid.clone(), self.charge_of(&facts.uid));
             self.cache.apply_pod(facts);
             // It may take the room of a nomination.
-            if let Some((node, _)) = self.charge_of(&uid).filter(|now| Some(now) != before.as_ref()) {
-                self.nominations.node_changed(&node);
+            if self.charge_of(&uid).is_some_and(|now| before != Some(now)) {
+                self.nominations.room_taken();
             }
         }
         self.follow();
@@ -265,6 +265,7 @@ impl SchedulingState {
                 // Which PodGroup is the first that could ever fit depends on the nodes (A6).
                 cache.fifo_queues().for_each(|queue| requeue.first_left(Arc::clone(queue)));
             }
+            Change::FloorsFilled => requeue.floors_filled(|key| cache.groups.get(key).is_some_and(Group::is_unreserved)),
             Change::MinimumsServed => requeue.minimums_served(),
             Change::MinimumsReserved => requeue.minimums_reserved(),
             Change::Queues => {

@@ -97,18 +97,16 @@ impl CycleModel {
         life.admitted = true;
         life.earlier_until = None;
         let lacks = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
+        let ends = !partially_bound && !lacks.is_empty();
+        life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
         if lacks_members && life.by_reclaim && !covers(&life.reserved, &lacks) {
-            // A3: what it has is kept, and a time that has begun goes on.
+            // A3: what it has is kept.
             life.reserved = positive(&life.reserved);
             life.minimum = plus(&charged, &life.reserved);
-            life.unreserved = lacks;
-            let ends = !partially_bound && !life.reserved.is_empty();
-            life.until = until.or_else(|| ends.then_some(now + ADMISSION_TIMEOUT));
+            life.unreserved = positive(&less(&lacks, &life.reserved));
         } else {
             life.reserved = lacks;
             life.unreserved.clear();
-            let ends = !partially_bound && !life.reserved.is_empty();
-            life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
         }
         if !life.reserved.is_empty() {
             life.first_until.get_or_insert(now + ADMISSION_TIMEOUT);
