@@ -64,9 +64,9 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid],
         return Ok(Admitted { minimum, within_entitlement, unreserved: None });
     }
     minimum.add(&asked);
-    // It stays as it was admitted until its members come. Otherwise, what others of the queue were so admitted for comes before it.
-    let (lacks_members, stays) = (needed.is_empty(), needed.is_empty() && group.admission.unreserved.is_some());
-    let beside = if lacks_members { beside(cache.unreserved_in(&facts.queue), &asked) } else { asked.clone() };
+    let lacks_members = needed.is_empty();
+    // It stays as it was admitted until its members come.
+    let stays = lacks_members && group.admission.unreserved.is_some();
     let own = group.admission.reservation.clone();
     let mut trial = cache.accounting.trial();
     own.iter().for_each(|reservation| trial.release_reservation(reservation));
@@ -74,15 +74,12 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid],
     let there = if within_nodes { trial.accounting().quota().within_nodes(&asked) } else { Ok(()) };
     drop(trial);
     match fits {
-        Ok(()) if let Err(ceiling) = there => {
-            if stays {
-                Ok(Admitted { minimum, within_entitlement: true, unreserved: Some(ceiling) })
-            } else {
-                Err(Refusal::Ceiling(ceiling))
-            }
-        }
+        Ok(()) if let Err(ceiling) = there => match stays {
+            true => Ok(Admitted { minimum, within_entitlement: true, unreserved: Some(ceiling) }),
+            false => Err(Refusal::Ceiling(ceiling)),
+        },
         Ok(()) => Ok(Admitted { minimum, within_entitlement: false, unreserved: None }),
-        Err(QueueRefusal::Ceiling(ceiling)) if stays || can_reclaim(cache, own.as_deref(), &facts.queue, &beside) => {
+        Err(QueueRefusal::Ceiling(ceiling)) if stays || can_reclaim(cache, own.as_deref(), &facts.queue, asked, lacks_members) => {
             Ok(Admitted { minimum, within_entitlement: true, unreserved: Some(ceiling).filter(|_| lacks_members) })
         }
         Err(refusal) => Err(refusal.into()),
@@ -125,21 +122,21 @@ pub fn shortages(cache: &Cache, key: &GroupKey) -> Vec<Explanation> {
     ceilings.into_iter().map(|ceiling| Explanation::of(&Refusal::Ceiling(ceiling))).collect()
 }
 
-/// Returns the request and, in the dimensions of it, these amounts.
-fn beside(others: &Resources, asked: &Resources) -> Resources {
-    let mut sum = Resources::new();
-    asked.iter().filter(|(_, asked)| asked.is_positive()).for_each(|(name, asked)| sum.set(name.clone(), asked.plus(others.get(name))));
-    sum
-}
-
-/// Whether the queue can reclaim the request (A3), its own reservation left out of account.
-fn can_reclaim(cache: &mut Cache, own: Option<&str>, queue: &str, asked: &Resources) -> bool {
+/// Whether the queue can reclaim the request (A3), its own reservation left out of account. Where members are lacking, what others of the queue were so admitted for
+/// comes before it, in the dimensions that it asks for.
+fn can_reclaim(cache: &mut Cache, own: Option<&str>, queue: &str, mut asked: Resources, lacks_members: bool) -> bool {
+    if lacks_members {
+        let others = cache.unreserved_in(queue);
+        for (dimension, amount) in asked.clone().iter() {
+            asked.set(dimension.clone(), amount.plus(others.get(dimension)));
+        }
+    }
     cache.share_out();
     let Cache { accounting, sharing, .. } = cache;
     let mut trial = accounting.trial();
     own.into_iter().for_each(|reservation| trial.release_reservation(reservation));
     let quota = trial.accounting().quota();
-    sharing.shares.as_ref().is_some_and(|shares| quota.can_reclaim(queue, asked, shares))
+    sharing.shares.as_ref().is_some_and(|shares| quota.can_reclaim(queue, &asked, shares))
 }
 
 /// Returns the least that the PodGroup requests in its turn. If that is too much, it can never be placed.

@@ -159,9 +159,12 @@ pub(in crate::cycle) fn reserve(
     let asked = if is_unreserved { reserved } else { lacks.clone() };
     let ends = !partially_bound && !timeout.is_zero() && !lacks.is_zero();
     let until = ends.then(|| was.unwrap_or_else(|| now.saturating_add(timeout)));
-    let mut minimum = group.charged.clone();
-    minimum.add(&asked);
-    group.admission.state = AdmissionState::Inqueue { minimum: if is_unreserved { minimum } else { admitted.minimum }, until };
+    let mut minimum = admitted.minimum;
+    if is_unreserved {
+        minimum = group.charged.clone();
+        minimum.add(&asked);
+    }
+    group.admission.state = AdmissionState::Inqueue { minimum, until };
     if let Some(until) = until.filter(|_| until != timer) {
         timers.set(key, Timer::AdmissionTimeout, until);
     }

@@ -108,38 +108,38 @@ fn step() -> impl Strategy<Value = Step> {
     let at = 0..8_u8;
     let some = || prop::option::of(0..6_i64);
     prop_oneof![
-            8 => (at.clone(), 1..4_u8, 1..4_i64, 0..3_i32).prop_map(|(group, count, cpu, priority)| Step::Pods(group, count, cpu, priority)),
-            4 => (at.clone(), choice(), 1..3_i64).prop_map(|(group, choice, cpu)| Step::Choosy(group, choice, cpu)),
-            2 => (at.clone(), at.clone(), 0..4_i64, 0..4_i32).prop_map(|(pod, node, cpu, priority)| Step::NominatedByOther(pod, node, cpu, priority)),
-            1 => prop::option::of(any::<bool>()).prop_map(Step::Namespace),
-            3 => (at.clone(), at.clone(), 1..3_i64).prop_map(|(group, node, cpu)| Step::Runs(group, node, cpu)),
-            3 => (at.clone(), at.clone(), 0..4_i64).prop_map(|(pod, node, cpu)| Step::Foreign(pod, node, cpu)),
-            3 => at.clone().prop_map(Step::Gone),
-            2 => at.clone().prop_map(Step::Leaves),
-            2 => at.clone().prop_map(Step::Ends),
-            6 => (at.clone(), 0..4_u32, at.clone(), 0..4_u8, prop::bool::weighted(0.8), prop::option::weighted(0.3, 0..8_i64))
-                .prop_map(|(at, min, queue, class, preemptable, min_resources)| Step::Group { at, min, queue, class, preemptable, min_resources }),
-            1 => at.clone().prop_map(Step::GroupGone),
-            2 => (at.clone(), any::<bool>()).prop_map(|(pod, preemptable)| Step::Keeps(pod, preemptable)),
-            2 => (at.clone(), any::<bool>()).prop_map(|(pod, guarded)| Step::Labelled(pod, guarded)),
-            1 => (at.clone(), at.clone()).prop_map(|(pod, group)| Step::Moves(pod, group)),
-            1 => (at.clone(), 1..4_i64).prop_map(|(pod, cpu)| Step::Resized(pod, cpu)),
-            1 => (at.clone(), any::<bool>()).prop_map(|(pod, ready)| Step::Ready(pod, ready)),
-            4 => (at.clone(), some(), some(), prop::option::weighted(0.2, 0..4_i64), 1..4_u32, any::<u8>()).prop_map(
-                |(at, capability, deserved, guarantee, weight, flags)| Step::Queue { at, capability, deserved, guarantee, weight, flags }
-            ),
-            1 => at.clone().prop_map(Step::QueueGone),
-    1 => (0..3_u8, 0..4_i32).prop_map(|(at, value)| Step::Class(at, value)),
-            2 => (at.clone(), 0..6_i64, prop::bool::weighted(0.2)).prop_map(|(at, cpu, cordoned)| Step::Node(at, cpu, cordoned)),
-            1 => at.clone().prop_map(Step::NodeGone),
-            2 => (0..2_u8, 0..3_u32, any::<bool>()).prop_map(|(at, allowed, free)| Step::Budget(at, allowed, free)),
-            6 => at.clone().prop_map(Step::Taken),
-            2 => at.clone().prop_map(Step::Refused),
-            5 => at.clone().prop_map(Step::VictimGoes),
-            1 => at.prop_map(Step::VictimStays),
-            2 => any::<u8>().prop_map(Step::Handover),
-            5 => prop::sample::select(&[1_u64, 5, 29, 30, 60, 700][..]).prop_map(Step::Later),
-        ]
+        8 => (at.clone(), 1..4_u8, 1..4_i64, 0..3_i32).prop_map(|(group, count, cpu, priority)| Step::Pods(group, count, cpu, priority)),
+        4 => (at.clone(), choice(), 1..3_i64).prop_map(|(group, choice, cpu)| Step::Choosy(group, choice, cpu)),
+        2 => (at.clone(), at.clone(), 0..4_i64, 0..4_i32).prop_map(|(pod, node, cpu, priority)| Step::NominatedByOther(pod, node, cpu, priority)),
+        1 => prop::option::of(any::<bool>()).prop_map(Step::Namespace),
+        3 => (at.clone(), at.clone(), 1..3_i64).prop_map(|(group, node, cpu)| Step::Runs(group, node, cpu)),
+        3 => (at.clone(), at.clone(), 0..4_i64).prop_map(|(pod, node, cpu)| Step::Foreign(pod, node, cpu)),
+        3 => at.clone().prop_map(Step::Gone),
+        2 => at.clone().prop_map(Step::Leaves),
+        2 => at.clone().prop_map(Step::Ends),
+        6 => (at.clone(), 0..4_u32, at.clone(), 0..4_u8, prop::bool::weighted(0.8), prop::option::weighted(0.3, 0..8_i64))
+            .prop_map(|(at, min, queue, class, preemptable, min_resources)| Step::Group { at, min, queue, class, preemptable, min_resources }),
+        1 => at.clone().prop_map(Step::GroupGone),
+        2 => (at.clone(), any::<bool>()).prop_map(|(pod, preemptable)| Step::Keeps(pod, preemptable)),
+        2 => (at.clone(), any::<bool>()).prop_map(|(pod, guarded)| Step::Labelled(pod, guarded)),
+        1 => (at.clone(), at.clone()).prop_map(|(pod, group)| Step::Moves(pod, group)),
+        1 => (at.clone(), 1..4_i64).prop_map(|(pod, cpu)| Step::Resized(pod, cpu)),
+        1 => (at.clone(), any::<bool>()).prop_map(|(pod, ready)| Step::Ready(pod, ready)),
+        4 => (at.clone(), some(), some(), prop::option::weighted(0.2, 0..4_i64), 1..4_u32, any::<u8>()).prop_map(
+            |(at, capability, deserved, guarantee, weight, flags)| Step::Queue { at, capability, deserved, guarantee, weight, flags }
+        ),
+        1 => at.clone().prop_map(Step::QueueGone),
+        1 => (0..3_u8, 0..4_i32).prop_map(|(at, value)| Step::Class(at, value)),
+        2 => (at.clone(), 0..6_i64, prop::bool::weighted(0.2)).prop_map(|(at, cpu, cordoned)| Step::Node(at, cpu, cordoned)),
+        1 => at.clone().prop_map(Step::NodeGone),
+        2 => (0..2_u8, 0..3_u32, any::<bool>()).prop_map(|(at, allowed, free)| Step::Budget(at, allowed, free)),
+        6 => at.clone().prop_map(Step::Taken),
+        2 => at.clone().prop_map(Step::Refused),
+        5 => at.clone().prop_map(Step::VictimGoes),
+        1 => at.prop_map(Step::VictimStays),
+        2 => any::<u8>().prop_map(Step::Handover),
+        5 => prop::sample::select(&[1_u64, 5, 29, 30, 60, 700][..]).prop_map(Step::Later),
+    ]
 }
 
 /// The queues; the last one is above the first two.

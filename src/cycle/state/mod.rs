@@ -28,7 +28,6 @@ use super::explain::Refusal;
 use super::nominations::{self, Nominations};
 use super::requeue::{Backlog, Preemptable, Requeue};
 use super::volume_binding::VolumeBindings;
-use crate::resources::Resources;
 
 /// The state that a cycle decides on and changes.
 #[derive(Debug)]
@@ -129,12 +128,6 @@ impl SchedulingState {
             }
         }
         self.follow();
-    }
-
-    /// The node that the pod is charged to, and how much.
-    fn charge_of(&self, uid: &Uid) -> Option<(Arc<str>, Resources)> {
-        let pod = self.cache.accounting.pod(uid)?;
-        Some((Arc::from(pod.node?), pod.resources.clone()))
     }
 
     /// Takes in the resourceVersion that the answer to a write of this pod carried. No PodGroup is tried again for it.

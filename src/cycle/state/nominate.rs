@@ -38,6 +38,12 @@ impl SchedulingState {
         self.nominations.in_queue(&self.cache, queue)
     }
 
+    /// The node that the pod is charged to, and how much.
+    pub(super) fn charge_of(&self, uid: &Uid) -> Option<(Arc<str>, Resources)> {
+        let pod = self.cache.accounting.pod(uid)?;
+        Some((Arc::from(pod.node?), pod.resources.clone()))
+    }
+
     /// Takes the numbers of the nominations that were withdrawn since the last call: no further pod is to be evicted for them.
     pub fn take_withdrawn(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.nominations.withdrawn)

@@ -95,7 +95,7 @@ pub struct Report {
     asked: Resources,
     /// Whether it is admitted for this and reserves none of it.
     unreserved: bool,
-    /// Whether the PodGroup is admitted. Then its request is reserved, unless its members have scheduling gates.
+    /// Whether the PodGroup is admitted. Then its request is reserved, unless it is `unreserved` or its members have scheduling gates.
     admitted: bool,
     /// Why it waits, from the scheduler or from the condition.
     code: Option<Code>,
