@@ -18,12 +18,13 @@ use crate::scheduler::queue_snapshot::{Of, QueueSnapshot};
 const PAGE: &str = include_str!("../docs/metrics.md");
 
 /// The sources that register metrics.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     include_str!("runtime/metrics.rs"),
     include_str!("runtime/watch_age.rs"),
     include_str!("runtime/leader_metrics.rs"),
     include_str!("controller/metrics.rs"),
     include_str!("scheduler/metrics.rs"),
+    include_str!("scheduler/overcommit_metrics.rs"),
     include_str!("scheduler/queue_metrics.rs"),
     include_str!("scheduler/waiting_time.rs"),
 ];
@@ -47,6 +48,7 @@ fn shown() -> Shown {
     scheduler.waiting_times.bound(None, Duration::ZERO);
     let all =
         [Of::Allocated, Of::AllocatedItself, Of::Reserved, Of::Capability, Of::Deserved, Of::Guarantee, Of::Floor, Of::Kept, Of::Share];
+    scheduler.overcommitted.show(["n".into()].iter());
     scheduler.show(Some(QueueSnapshot {
         amounts: all.into_iter().map(|of| ((of, "q".to_owned(), "cpu".to_owned()), Amount::ZERO)).collect(),
         states: [(("q".to_owned(), "open"), 1)].into(),

@@ -8,6 +8,7 @@ use crate::cycle::explain::Code;
 use crate::runtime::metrics::registered;
 
 use super::event::EvictionProgress;
+use super::overcommit_metrics::OvercommitMetrics;
 use super::queue_metrics::QueueMetrics;
 use super::queue_snapshot::QueueSnapshot;
 use super::waiting_time::WaitingTimes;
@@ -30,7 +31,7 @@ pub struct Metrics {
     /// The PodGroups that wait.
     pub pending_groups: IntGauge,
     /// The overcommitted nodes.
-    pub overcommitted_nodes: IntGauge,
+    pub overcommitted: OvercommitMetrics,
     /// The sums that differ from a recount.
     pub audit_differences: IntGauge,
     /// The objects that could not be decoded.
@@ -92,7 +93,7 @@ impl Metrics {
             )?,
             pending_pods: gauge("scheduler_pending_pods", "Pods of our schedulers that are schedulable and have no node.")?,
             pending_groups: gauge("scheduler_pending_podgroups", "PodGroups that wait for admission or for nodes.")?,
-            overcommitted_nodes: gauge("scheduler_overcommitted_nodes", "Nodes on which the pods request more than is allocatable.")?,
+            overcommitted: registered(registry, OvercommitMetrics::new()?)?,
             audit_differences: gauge("scheduler_audit_differences", "Sums in the accounting that differ from a recount; always 0.")?,
             unreadable: registered(registry, unreadable)?,
         })

@@ -11,7 +11,7 @@
 //!
 //! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events, and `view` says whether they are recent enough), [`status_writer`], [`write_queue`] and
 //! `write_throttle` (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that writes), [`debug`], [`metrics`],
-//! [`queue_snapshot`] and [`queue_metrics`] (the metrics of queues).
+//! [`queue_snapshot`] and [`queue_metrics`] (the metrics of queues), [`overcommit_metrics`] (those of nodes).
 //!
 //! **Architecture invariant:** one task owns the state. There is no lock, and no clock other than that of the loop.
 //!
@@ -29,6 +29,7 @@ pub mod event;
 pub mod metrics;
 pub mod observe;
 pub mod overcommit;
+pub mod overcommit_metrics;
 mod pod_writes;
 pub mod queue_metrics;
 pub mod queue_snapshot;

@@ -44,16 +44,9 @@ impl Overcommit {
         changed_nodes
     }
 
-    /// Returns the number of overcommitted nodes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// Returns whether no node is overcommitted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+    /// Returns the names of the overcommitted nodes, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
+        self.nodes.keys()
     }
 }
 

@@ -98,7 +98,7 @@ fn the_debug_endpoint_shows_the_waiting_groups_of_a_queue_in_their_order() {
 fn a_nomination_overcommits_no_node_and_is_shown_separately() {
     let mut state = nominated();
     let _cycle = state.tick(at(100));
-    assert_eq!(state.metrics.overcommitted_nodes.get(), 0);
+    assert_eq!(state.metrics.overcommitted.number(), 0);
     let ledger = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Ledger, Duration::ZERO);
     let shown = &ledger["nodes"][0];
     assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()));
@@ -139,7 +139,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
     // A bound pod that is too large does overcommit the node.
     state.apply(Event::Pods(Change::Apply(running(pod("ns", "w", "v", &[("cpu", 1)]), "n"))), at(400));
     let _cycle = state.tick(at(400));
-    assert_eq!(state.metrics.overcommitted_nodes.get(), 1);
+    assert_eq!(state.metrics.overcommitted.number(), 1);
 }
 
 #[test]

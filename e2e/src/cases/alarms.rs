@@ -15,7 +15,7 @@ use crate::{chart, dashboards, kit, say};
 const FOR: &str = "2s";
 
 const FAULTS: [&str; 5] =
-    ["PodgroupControllerAbsent", "PodgroupNodesOvercommitted", "PodgroupNotReady", "PodgroupQueueOwed", "PodgroupSchedulerAbsent"];
+    ["PodgroupControllerAbsent", "PodgroupNodeOvercommitted", "PodgroupNotReady", "PodgroupQueueOwed", "PodgroupSchedulerAbsent"];
 
 /// M2. Five faults: no scheduler, no controller, a replica without network, an overcommitted node, a queue without its share. Each alert fires alone,
 /// and stops.
@@ -46,7 +46,9 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     deserved_share_missing(&client, &prometheus).await?;
 
     set_allocatable(&client, "n1", &[("cpu", "1")]).await?;
-    wait_firing(&prometheus, &["PodgroupNodesOvercommitted"]).await?;
+    wait_firing(&prometheus, &["PodgroupNodeOvercommitted"]).await?;
+    let firing = prometheus.firing_of("PodgroupNodeOvercommitted", &["node_name"]).await?;
+    ensure!(firing == [vec!["n1".to_owned()]], "the alert fires for {firing:?}");
     set_allocatable(&client, "n1", &[("cpu", "4")]).await?;
     wait_firing(&prometheus, &[]).await?;
 

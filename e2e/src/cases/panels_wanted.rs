@@ -264,7 +264,7 @@ pub(super) fn alerts() -> Vec<(&'static str, Wanted)> {
         ("PodgroupNotReady", nothing()),
         ("PodgroupSchedulerUnresponsive", nothing()),
         ("PodgroupBooksDiffer", nothing()),
-        ("PodgroupNodesOvercommitted", one(1.0)),
+        ("PodgroupNodeOvercommitted", Exactly(vec![("node_name=n2", 1.0)])),
         ("PodgroupQueueBroken", Exactly(vec![("queue=orphan", 1.0)])),
         ("PodgroupBindsFail", nothing()),
         // The two use 2 of the 4 that they deserve, and queues below `team` wait for more. No other queue uses what `dept` deserves.
