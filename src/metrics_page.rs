@@ -54,6 +54,7 @@ fn shown() -> Shown {
         states: [(("q".to_owned(), "open"), 1)].into(),
         waiting: [(("q".to_owned(), "QueueQuotaExceeded", "q".to_owned(), "cpu".to_owned()), 1)].into(),
         oldest: [("q".to_owned(), 0)].into(),
+        longest_position: [("q".to_owned(), 1)].into(),
     }));
     families(&registry)
 }

@@ -40,6 +40,12 @@ const OLDEST: (&str, &str, &[&str]) = (
     &["queue"],
 );
 
+const POSITION: (&str, &str, &[&str]) = (
+    "scheduler_queue_longest_waiting_position",
+    "The position, from 1, of the PodGroup that waits longest among those that wait in the queue itself; absent if none waits.",
+    &["queue"],
+);
+
 /// Shows the last queue snapshot. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct QueueMetrics {
@@ -57,7 +63,7 @@ impl QueueMetrics {
         for (_, name, help) in AMOUNTS {
             descriptions.extend(amounts(name, help)?.desc().into_iter().cloned());
         }
-        for family in [STATE, WAITING, OLDEST] {
+        for family in [STATE, WAITING, OLDEST, POSITION] {
             descriptions.extend(counts(family)?.desc().into_iter().cloned());
         }
         Ok(Self { snapshot: Arc::new(watch::Sender::new(Arc::default())), descriptions: Arc::new(descriptions) })
@@ -101,6 +107,12 @@ impl Collector for QueueMetrics {
                 oldest.with_label_values(&[queue]).set(*created);
             }
             families.extend(oldest.collect());
+        }
+        if let Ok(positions) = counts(POSITION) {
+            for (queue, position) in &snapshot.longest_position {
+                positions.with_label_values(&[queue]).set(whole(*position));
+            }
+            families.extend(positions.collect());
         }
         families
     }

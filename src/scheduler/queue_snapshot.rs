@@ -22,6 +22,7 @@ use crate::resources::{Amount, Limits, Resources};
 use super::overcommit;
 use super::state::State;
 
+mod position;
 mod waiting;
 
 pub use waiting::{BELOW, WAITING, WaitingLabels};
@@ -78,6 +79,8 @@ pub struct QueueSnapshot {
     pub waiting: BTreeMap<WaitingLabels, u64>,
     /// The creation time of the oldest waiting member in a queue or below it, in seconds since 1970.
     pub oldest: BTreeMap<String, i64>,
+    /// The position, from 1, of the PodGroup that waits longest among those of the queue itself. Queues that share a label are absent.
+    pub longest_position: BTreeMap<String, u64>,
 }
 
 /// Returns the state of a queue, for a label.
@@ -124,6 +127,7 @@ impl QueueSnapshot {
             }
         }
         snapshot.count_waiting(scheduling, &labels);
+        snapshot.find_positions(scheduling, &labels);
         snapshot
     }
 

@@ -178,7 +178,10 @@ async fn queues(client: &Client, prometheus: &Prometheus) -> Result<()> {
         let (has, all) = (bound(client, "borrows").await?, crate::workloads::pods_of(client, "borrows").await?.len());
         Ok(Seen::when((has, all) == (8, 10), || format!("{has} of {all} are bound")))
     })
-    .await
+    .await?;
+    // It waits for a shorter time than `borrows`, in whole seconds as creation times are.
+    tokio::time::sleep(millis(1001)).await;
+    waits(client, "passes", "a", 1, ("example.com/gpu", "1"), "Insufficient example.com/gpu").await
 }
 
 /// Three PodGroups need a patch, and each write is slow: one is in progress, and two wait for their turn.

@@ -120,9 +120,9 @@ pub(super) fn rows() -> Vec<Row> {
         row("Accounting differences", vec![one(0.0)]),
         row("Overcommitted nodes", vec![one(1.0)]),
         row("Builds", vec![Exactly(vec![(concat!("version=", env!("CARGO_PKG_VERSION")), 2.0)])]),
-        // Of `borrows` 2, of `gang` 3, `gpu`, `capped` and `late`.
-        row("Pending pods", vec![of_release(8.0)]),
-        row("Pending PodGroups", vec![of_release(5.0)]),
+        // Of `borrows` 2, of `gang` 3, `gpu`, `capped`, `late` and `passes`.
+        row("Pending pods", vec![of_release(9.0)]),
+        row("Pending PodGroups", vec![of_release(6.0)]),
         row("Cycle time", vec![times(&[""]), times(&[""])]),
         row("From decision to bound", vec![times(&[""]), times(&[""])]),
         // `goes` 1, `fits` 2, `borrows` 10, `owed` 6.
@@ -165,17 +165,30 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "Waiting PodGroups by queue",
             vec![Exactly(vec![
-                ("queue=a", 1.0),
+                ("queue=a", 2.0),
                 ("queue=b", 1.0),
                 ("queue=dept", 1.0),
                 ("queue=lab", 1.0),
                 ("queue=ml", 1.0),
-                ("queue=root", 5.0),
+                ("queue=root", 6.0),
                 ("queue=shut", 1.0),
                 ("queue=team", 1.0),
             ])],
         ),
-        of("Waiting PodGroups by reason", "a", "", vec![Exactly(vec![("at=root,queue=a,reason=GuaranteeReserved,resource=cpu", 1.0)])]),
+        // `borrows`: `passes` lacks its minimum.
+        of("Position of the PodGroup that waits longest", "a", "", vec![Exactly(vec![("queue=a", 2.0)])]),
+        of("Position of the PodGroup that waits longest", "ml", "", vec![Exactly(vec![("queue=ml", 1.0)])]),
+        // Nothing waits in the queue itself.
+        of("Position of the PodGroup that waits longest", "team", "", vec![nothing()]),
+        of(
+            "Waiting PodGroups by reason",
+            "a",
+            "",
+            vec![Exactly(vec![
+                ("at=root,queue=a,reason=GuaranteeReserved,resource=cpu", 1.0),
+                ("queue=a,reason=InsufficientResources,resource=example.com/gpu", 1.0),
+            ])],
+        ),
         of(
             "Waiting PodGroups by reason",
             "b",
@@ -204,7 +217,7 @@ pub(super) fn rows() -> Vec<Row> {
                 ("at=(below),queue=root,reason=QueueQuotaExceeded,resource=example.com/gpu", 1.0),
                 ("at=(below),queue=root,reason=QueueClosed", 1.0),
                 ("at=root,queue=root,reason=GuaranteeReserved,resource=cpu", 1.0),
-                ("queue=root,reason=InsufficientResources,resource=example.com/gpu", 1.0),
+                ("queue=root,reason=InsufficientResources,resource=example.com/gpu", 2.0),
             ])],
         ),
         of("Waiting PodGroups by reason", "shut", "", vec![Exactly(vec![("at=shut,queue=shut,reason=QueueClosed", 1.0)])]),
