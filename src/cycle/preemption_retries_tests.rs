@@ -105,6 +105,19 @@ fn all_podgroups_that_a_new_share_lets_reclaim_are_retried_in_a_quiet_cluster_an
 }
 
 #[test]
+fn a_podgroup_that_its_quota_refuses_says_which_borrower_is_not_reclaimable() {
+    let mut state = borrowed();
+    state.apply_queue(queue("root", None, &[("cpu", 10)]));
+    let borrower = (*state.cache().queues()["a"]).clone();
+    state.apply_queue(QueueFacts { reclaimable: false, ..borrower });
+    gang(&mut state, "owed", 2, "b", 2, &[("cpu", 1)]);
+    settle(&mut state, &POLICY, Duration::from_secs(1));
+    assert_eq!(phase(&state, "owed"), Phase::Pending);
+    let told = message(&state, "owed");
+    assert!(told.contains("queue \"a\" is over its share and not reclaimable"), "{told}");
+}
+
+#[test]
 fn an_outcome_stands_until_something_changes_and_our_own_writes_change_nothing() {
     let mut state = borrowed();
     gang(&mut state, "greedy", 2, "b", 2, &[("cpu", 3)]);

@@ -1,13 +1,14 @@
 //! Row M2: each of the most important alerts fires by its fault and stops when the fault is over, with a real Prometheus and the rules of the chart.
 
 use anyhow::{Context, Result, ensure};
-use kube::Client;
+use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use super::seen::group_says;
 use crate::objects::{make_node, make_queue_of, patch_queue, set_allocatable};
 use crate::prometheus::Prometheus;
 use crate::wait::{Seen, secs, wait_until};
-use crate::workloads::{Workload, wait_running};
+use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, dashboards, kit, say};
 
@@ -81,6 +82,8 @@ async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Res
     wait_firing(prometheus, &["PodgroupQueueOwed"]).await?;
     let firing = prometheus.firing_of("PodgroupQueueOwed", &["queue", "resource"]).await?;
     ensure!(firing == [["org", "cpu"]], "the alert fires for {firing:?}");
+    let group = wait_one_group(client, "owed", 5).await?.name_any();
+    group_says(client, &group, "queue \"keeps\" is over its share and not reclaimable").await?;
     patch_queue(client, "keeps", json!({"spec": {"reclaimable": true}})).await?;
     wait_running(client, "owed", 3, 30).await?;
     wait_firing(prometheus, &[]).await

@@ -37,6 +37,8 @@ pub enum NotPreempted {
 /// Why other pods were no candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excluded {
+    /// A queue that is over its share in what the PodGroup lacks, and is not reclaimable (R2).
+    pub not_reclaimable: Option<Arc<str>>,
     /// The nearest of its own queues that would exceed its share (R1).
     pub share: Option<OverShare>,
     /// The number of pods with too high a priority, in queues over their shares.
@@ -147,6 +149,10 @@ impl fmt::Display for Excluded {
         let mut said = false;
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "{}{count} {what}", if said { ", " } else { "" })?;
+            said = true;
+        }
+        if let Some(queue) = &self.not_reclaimable {
+            write!(f, "{}queue \"{queue}\" is over its share and not reclaimable", if said { ", " } else { "" })?;
             said = true;
         }
         match &self.share {

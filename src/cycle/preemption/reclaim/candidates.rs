@@ -100,6 +100,10 @@ impl Scope<'_> {
             if !self.is_over_share(&way, &found.lacking) {
                 continue;
             }
+            if let Some(keeps) = way.iter().find(|queue| !self.is_reclaimable(queue)) {
+                found.excluded.not_reclaimable.get_or_insert_with(|| Arc::clone(keeps));
+                continue;
+            }
             let way: Vec<usize> = way
                 .into_iter()
                 .map(|queue| {
@@ -161,10 +165,13 @@ impl Scope<'_> {
     /// R2, without any victim. A queue on the path of the PodGroup itself always passes.
     fn is_over_share(&self, way: &[Arc<str>], lacking: &[ResourceName]) -> bool {
         let quota = self.accounting.quota();
-        let reclaimable = |queue: &Arc<str>| quota.queue(queue).limits.is_none_or(|limits| limits.reclaimable);
         let over =
             |dimension: &ResourceName| way.iter().all(|queue| quota.used(queue).get(dimension) > self.shares.of(queue).get(dimension));
-        way.is_empty() || way.iter().all(reclaimable) && lacking.iter().any(over)
+        way.is_empty() || lacking.iter().any(over)
+    }
+
+    fn is_reclaimable(&self, queue: &str) -> bool {
+        self.accounting.quota().queue(queue).limits.is_none_or(|limits| limits.reclaimable)
     }
 
     fn slot(&self, queue: &str) -> QueueSlot {

@@ -84,6 +84,30 @@ fn q6_borrowing_pods_are_victims_the_youngest_first_and_the_search_leaves_no_tra
 }
 
 #[test]
+fn a_borrower_that_is_not_reclaimable_is_named() {
+    let mut state = two_queues([5, 5]);
+    let keeps = |reclaimable| QueueFacts { deserved: limits(&[("cpu", 5), ("pods", 500)]), reclaimable, ..queue("a", None, &[]) };
+    state.apply_queue(keeps(false));
+    state.apply_node(node("n", &[("cpu", 10)]));
+    (0..6).for_each(|number| borrower(&mut state, number, "n", |_| {}));
+    gang(&mut state, "asks", 1, "b", 1, &[("cpu", 5)]);
+    let says = "no pod can be preempted: queue \"a\" is over its share and not reclaimable";
+    assert_eq!(taken(&mut state, "asks"), Err(says.into()));
+    // Its own queue is over its share, too.
+    gang(&mut state, "large", 1, "b", 1, &[("cpu", 6)]);
+    let why = taken(&mut state, "large").unwrap_err();
+    assert_eq!(why, "no pod can be preempted: queue \"b\" would exceed its share (cpu requested 6, used 0, share 5)");
+    // Within its share it is not in the way.
+    state.delete_pod(&Uid::from("ns/p5"));
+    state.apply_pod(PodFacts { charged_queue: Some("b".into()), ..running(pod("ns", "other", "none", &[("cpu", 1)]), "n") });
+    assert!(!taken(&mut state, "asks").unwrap_err().contains("reclaimable"));
+    state.apply_queue(keeps(true));
+    borrower(&mut state, 5, "n", |_| {});
+    state.delete_pod(&Uid::from("ns/other"));
+    assert_eq!(victims(&mut state, "asks"), ["p5"]);
+}
+
+#[test]
 fn terminating_pods_are_waited_for_whichever_scheduler_placed_them() {
     let mut state = two_queues([1, 1]);
     state.apply_node(node("n", &[("cpu", 2)]));
