@@ -100,6 +100,28 @@ fn a4_another_scheduler_binds_a_member_and_the_reservation_shrinks_by_it() {
 }
 
 #[test]
+fn a4_a_running_pod_becomes_a_member_and_what_is_reserved_no_more_is_used() {
+    let mut state = empty_state();
+    state.apply_queue(queue("team", None, &[("cpu", 12)]));
+    state.apply_node(node("n", &[("cpu", 10)]));
+    let loner = running(pod("ns", "p", "alone", &[("cpu", 4)]), "n");
+    state.apply_group(group("ns", "alone", 1, "team"));
+    state.apply_pod(loner.clone());
+    gang(&mut state, "g", 2, "team", 2, &[("cpu", 4)]);
+    for index in 0..2 {
+        let mut picky = pod("ns", &format!("g-{index}"), "g", &[("cpu", 4)]);
+        picky.constraints.node_selector.insert("zone".into(), "none".into());
+        state.apply_pod(picky);
+    }
+    gang(&mut state, "late", 1, "team", 1, &[("cpu", 4)]);
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!((reserved(&state, "team"), phase(&state, "late")), (cpus(8), Phase::Pending));
+    state.apply_pod(crate::api::PodFacts { group: GroupKey::new("ns", "g"), ..loner });
+    assert_eq!(reserved(&state, "team"), cpus(4));
+    assert_eq!(bound(&at(&mut state, 1)), [("late-0", "n")]);
+}
+
+#[test]
 fn a4_the_charge_of_a_refused_bind_stays_reserved_for_its_gang() {
     let mut state = team();
     gang(&mut state, "g", 2, "a", 2, &[("cpu", 4)]);

@@ -15,7 +15,7 @@ use crate::cycle::plan::Victim;
 
 use super::budgets::{frees_unready, is_guarded_otherwise};
 use super::queues::read_path;
-use super::{Cache, Change, LostMember};
+use super::{Cache, Change, LostMember, Wake};
 
 /// One of our pods.
 #[derive(Clone, Debug)]
@@ -236,8 +236,13 @@ impl Cache {
         let old = &known.facts;
         let same = (&old.group, &old.task, old.preemptable, old.protected, old.priority)
             == (&facts.group, &facts.task, facts.preemptable, facts.protected, facts.priority);
+        let moved = old.group != facts.group;
         if !same || is_guarded_otherwise(&self.budgets, old, facts) {
             self.changed(Change::Victim(facts.uid.clone()));
+        }
+        // What its new PodGroup reserves shrinks by a charge that was there before (A4).
+        if let Some(queue) = self.accounting.pod(&facts.uid).and_then(|pod| pod.queue).filter(|_| moved).map(Arc::from) {
+            self.changed(Wake::Quota(queue));
         }
     }
 
