@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use crate::accounting::{Ceiling, QueueRefusal};
+use crate::accounting::{Ceiling, QueueRefusal, Quota};
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
@@ -113,12 +113,20 @@ pub fn requested(cache: &Cache, key: &GroupKey) -> Resources {
     request_of(cache, key, &needed).map(|(_, asked, _)| asked).unwrap_or_default()
 }
 
-/// Returns every amount for which the queues refuse the PodGroup now; empty where it waits for another reason.
+/// Returns every amount for which the queues refuse the PodGroup now; empty where it waits for another reason. `quota` is a copy of that of the cache, in which its own
+/// reservation is left out for the moment: a reservation is not requested again.
 #[must_use]
-pub fn shortages(cache: &Cache, key: &GroupKey) -> Vec<Explanation> {
+pub fn shortages(cache: &Cache, key: &GroupKey, quota: &mut Quota) -> Vec<Explanation> {
     let group = cache.groups.get(key).filter(|group| group.refusal.as_ref().is_some_and(|refusal| refusal.code().is_of_quota()));
-    let Some(facts) = group.and_then(|group| group.facts.as_ref()) else { return Vec::new() };
-    let ceilings = cache.accounting.quota().refusals(&facts.queue, &requested(cache, key));
+    let Some((group, facts)) = group.and_then(|group| Some((group, group.facts.as_ref()?))) else { return Vec::new() };
+    let own = group.admission.reservation.as_deref();
+    let reserved =
+        own.and_then(|name| Some((name, quota.reservation_of(name).map(|(queue, amounts)| (queue.to_owned(), amounts.clone()))?)));
+    own.into_iter().for_each(|name| _ = quota.unreserve(name));
+    let ceilings = quota.refusals(&facts.queue, &requested(cache, key));
+    if let Some((name, (queue, amounts))) = reserved {
+        quota.reserve(name, &queue, amounts);
+    }
     ceilings.into_iter().map(|ceiling| Explanation::of(&Refusal::Ceiling(ceiling))).collect()
 }
 

@@ -206,7 +206,7 @@ fn the_request_of_a_podgroup_and_every_amount_for_which_its_queue_refuses_it_are
     gang(&mut state, "g", 2, "q", 2, &[("cpu", 2), ("memory", 2)]);
     let key = GroupKey::new("ns", "g");
     let short = |state: &SchedulingState| {
-        let all = super::admission::admit::shortages(state.cache(), &key);
+        let all = super::admission::admit::shortages(state.cache(), &key, &mut state.cache().accounting().quota().clone());
         all.into_iter().filter_map(|short| short.resource).collect::<Vec<_>>()
     };
     assert!(at(&mut state, 0).binds.is_empty());
