@@ -64,7 +64,7 @@ fn ledger(state: &State) -> Value {
 fn queues(state: &State) -> Value {
     let mut waiting: BTreeMap<String, Vec<(GroupRank, Value)>> = BTreeMap::new();
     let mut groupless: Vec<Value> = Vec::new();
-    let mut trial = state.scheduling.cache().accounting().quota().clone();
+    let mut copy = None;
     for (key, group) in state.scheduling.backlog().iter().filter_map(|key| Some((key, state.scheduling.cache().groups().get(key)?))) {
         let facts = group.facts.as_ref();
         // Without a PodGroup, only the pods carry the refusal.
@@ -78,7 +78,7 @@ fn queues(state: &State) -> Value {
             "why": refusal.map_or_else(|| Explanation::plain(&queue_snapshot::cause_of(group)), |refusal| Explanation::of(refusal)),
             "requested": written(&admit::requested(state.scheduling.cache(), key)),
             "unreserved": group.is_unreserved(),
-            "shortages": admit::shortages(state.scheduling.cache(), key, &mut trial),
+            "shortages": admit::shortages(state.scheduling.cache(), key, &mut copy),
             "message": refusal.map(|refusal| state.scheduling.cache().group_message(group, refusal)),
         });
         match facts {

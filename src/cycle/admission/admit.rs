@@ -113,20 +113,24 @@ pub fn requested(cache: &Cache, key: &GroupKey) -> Resources {
     request_of(cache, key, &needed).map(|(_, asked, _)| asked).unwrap_or_default()
 }
 
-/// Returns every amount for which the queues refuse the PodGroup now; empty where it waits for another reason. `quota` is a copy of that of the cache, in which its own
-/// reservation is left out for the moment: a reservation is not requested again.
+/// Returns every amount for which the queues refuse the PodGroup now; empty where it waits for another reason. The reservation of the PodGroup is left
+/// out: it is not requested again. For that, `copy` gets a copy of the quota of the cache, unless it has one; give the next call the same.
 #[must_use]
-pub fn shortages(cache: &Cache, key: &GroupKey, quota: &mut Quota) -> Vec<Explanation> {
+pub fn shortages(cache: &Cache, key: &GroupKey, copy: &mut Option<Quota>) -> Vec<Explanation> {
     let group = cache.groups.get(key).filter(|group| group.refusal.as_ref().is_some_and(|refusal| refusal.code().is_of_quota()));
     let Some((group, facts)) = group.and_then(|group| Some((group, group.facts.as_ref()?))) else { return Vec::new() };
-    let own = group.admission.reservation.as_deref();
-    let reserved =
-        own.and_then(|name| Some((name, quota.reservation_of(name).map(|(queue, amounts)| (queue.to_owned(), amounts.clone()))?)));
-    own.into_iter().for_each(|name| _ = quota.unreserve(name));
-    let ceilings = quota.refusals(&facts.queue, &requested(cache, key));
-    if let Some((name, (queue, amounts))) = reserved {
-        quota.reserve(name, &queue, amounts);
-    }
+    let (quota, asked) = (cache.accounting.quota(), requested(cache, key));
+    let reservation = group.admission.reservation.as_deref();
+    let ceilings = match reservation.and_then(|name| Some((name, quota.reservation_of(name)?))) {
+        None => quota.refusals(&facts.queue, &asked),
+        Some((name, (queue, amounts))) => {
+            let copy = copy.get_or_insert_with(|| quota.clone());
+            copy.unreserve(name);
+            let ceilings = copy.refusals(&facts.queue, &asked);
+            copy.reserve(name, queue, amounts.clone());
+            ceilings
+        }
+    };
     ceilings.into_iter().map(|ceiling| Explanation::of(&Refusal::Ceiling(ceiling))).collect()
 }
 

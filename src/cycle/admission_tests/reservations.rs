@@ -102,10 +102,12 @@ fn a4_another_scheduler_binds_a_member_and_the_reservation_shrinks_by_it() {
 #[test]
 fn a4_a_running_pod_becomes_a_member_and_what_is_reserved_no_more_is_used() {
     let mut state = empty_state();
-    state.apply_queue(queue("team", None, &[("cpu", 12)]));
+    state.apply_queue(queue("team", None, &[("cpu", 8)]));
     state.apply_node(node("n", &[("cpu", 10)]));
-    let loner = running(pod("ns", "p", "alone", &[("cpu", 4)]), "n");
-    state.apply_group(group("ns", "alone", 1, "team"));
+    let charged_queue = Some("elsewhere".to_owned());
+    let loner = crate::api::PodFacts { charged_queue, ..running(pod("ns", "p", "alone", &[("cpu", 4)]), "n") };
+    state.apply_queue(queue("elsewhere", None, &[]));
+    state.apply_group(group("ns", "alone", 1, "elsewhere"));
     state.apply_pod(loner.clone());
     gang(&mut state, "g", 2, "team", 2, &[("cpu", 4)]);
     for index in 0..2 {
@@ -206,7 +208,7 @@ fn the_request_of_a_podgroup_and_every_amount_for_which_its_queue_refuses_it_are
     gang(&mut state, "g", 2, "q", 2, &[("cpu", 2), ("memory", 2)]);
     let key = GroupKey::new("ns", "g");
     let short = |state: &SchedulingState| {
-        let all = super::admission::admit::shortages(state.cache(), &key, &mut state.cache().accounting().quota().clone());
+        let all = super::admission::admit::shortages(state.cache(), &key, &mut None);
         all.into_iter().filter_map(|short| short.resource).collect::<Vec<_>>()
     };
     assert!(at(&mut state, 0).binds.is_empty());

@@ -135,6 +135,7 @@ impl Cache {
             return;
         }
         self.notice_changed_victim(&facts);
+        self.notice_new_member(&facts);
         let had_failed = self.pods.get(&facts.uid).is_some_and(|known| known.facts.phase == PodPhase::Failed);
         if facts.phase == PodPhase::Failed && !had_failed {
             self.notice_lost(&facts.uid);
@@ -236,14 +237,19 @@ impl Cache {
         let old = &known.facts;
         let same = (&old.group, &old.task, old.preemptable, old.protected, old.priority)
             == (&facts.group, &facts.task, facts.preemptable, facts.protected, facts.priority);
-        let moved = old.group != facts.group;
         if !same || is_guarded_otherwise(&self.budgets, old, facts) {
             self.changed(Change::Victim(facts.uid.clone()));
         }
-        // What its new PodGroup reserves shrinks by a charge that was there before (A4).
-        if let Some(queue) = self.accounting.pod(&facts.uid).and_then(|pod| pod.queue).filter(|_| moved).map(Arc::from) {
-            self.changed(Wake::Quota(queue));
+    }
+
+    /// A pod that has a node becomes a member of another PodGroup: what that reserves shrinks by a charge that was there before (A4), so its queue has room for others.
+    fn notice_new_member(&mut self, facts: &PodFacts) {
+        let moves = |known: &Member| known.state() == State::Placed && known.facts.group != facts.group;
+        if !self.pods.get(&facts.uid).is_some_and(moves) {
+            return;
         }
+        let queue = self.groups.get(&facts.group).and_then(|group| self.reserves_in(group));
+        queue.into_iter().for_each(|queue| self.changed(Wake::Quota(queue)));
     }
 
     /// Returns the queue to which a pod on a node is charged for good, where one is settled. It is the queue of our decision, or the one
