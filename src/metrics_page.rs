@@ -48,13 +48,13 @@ fn shown() -> Shown {
     scheduler.waiting_times.bound(None, Duration::ZERO);
     let all =
         [Of::Allocated, Of::AllocatedItself, Of::Reserved, Of::Capability, Of::Deserved, Of::Guarantee, Of::Floor, Of::Kept, Of::Share];
-    scheduler.overcommitted.show(["n".into()].iter());
+    scheduler.overcommitted.show(&[&"n".into()].into());
     scheduler.show(Some(QueueSnapshot {
         amounts: all.into_iter().map(|of| ((of, "q".to_owned(), "cpu".to_owned()), Amount::ZERO)).collect(),
         states: [(("q".to_owned(), "open"), 1)].into(),
         waiting: [(("q".to_owned(), "QueueQuotaExceeded", "q".to_owned(), "cpu".to_owned()), 1)].into(),
         oldest: [("q".to_owned(), 0)].into(),
-        longest_position: [("q".to_owned(), 1)].into(),
+        oldest_position: [("q".to_owned(), 1)].into(),
     }));
     families(&registry)
 }

@@ -45,7 +45,7 @@ impl Overcommit {
     }
 
     /// Returns the names of the overcommitted nodes, in order.
-    pub fn nodes(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
         self.nodes.keys()
     }
 }

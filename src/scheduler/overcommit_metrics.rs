@@ -1,5 +1,6 @@
 //! The metrics of overcommitted nodes: how many there are, and which.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
@@ -7,7 +8,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntGauge, IntGaugeVec, Opts};
 use tokio::sync::watch;
 
-/// The limit of nodes with a series of their own; the first by name. [`NUMBER`] counts the others, too.
+/// The limit of nodes with a series of their own. [`NUMBER`] counts the others, too.
 pub const NODES: usize = 100;
 
 const NUMBER: (&str, &str) = ("scheduler_overcommitted_nodes", "Nodes on which the pods request more than is allocatable.");
@@ -18,10 +19,17 @@ const LABEL: &str = "node_name";
 const NODE: (&str, &str) =
     ("scheduler_node_overcommitted", "1 for a node on which the pods request more than is allocatable; absent for other nodes.");
 
+/// The overcommitted nodes: how many, and those with a series. A node keeps its series as long as it is overcommitted, so that its alert does not end before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Shown {
+    number: usize,
+    named: BTreeSet<Arc<str>>,
+}
+
 /// Shows the last known overcommitted nodes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct OvercommitMetrics {
-    nodes: Arc<watch::Sender<Vec<Arc<str>>>>,
+    nodes: Arc<watch::Sender<Shown>>,
     descriptions: Arc<Vec<Desc>>,
 }
 
@@ -35,17 +43,23 @@ impl OvercommitMetrics {
         Ok(Self { nodes: Arc::default(), descriptions: Arc::new(descriptions) })
     }
 
-    /// Replaces the nodes. They come in the order of their names.
-    pub fn show<'a>(&self, nodes: impl Iterator<Item = &'a Arc<str>> + Clone) {
-        if !self.nodes.borrow().iter().eq(nodes.clone()) {
-            self.nodes.send_replace(nodes.cloned().collect());
-        }
+    /// Replaces the nodes. Where there are too many, those that had a series keep it, and the first of the others get the rest.
+    pub fn show(&self, nodes: &BTreeSet<&Arc<str>>) {
+        self.nodes.send_if_modified(|shown| {
+            let mut now = Shown { number: nodes.len(), named: shown.named.iter().filter(|name| nodes.contains(name)).cloned().collect() };
+            let free = NODES.saturating_sub(now.named.len());
+            let others: Vec<_> = nodes.iter().filter(|name| !now.named.contains(**name)).take(free).map(|name| Arc::clone(name)).collect();
+            now.named.extend(others);
+            let changed = now != *shown;
+            *shown = now;
+            changed
+        });
     }
 
     /// Returns the number of nodes.
     #[cfg(test)]
     pub(super) fn number(&self) -> usize {
-        self.nodes.borrow().len()
+        self.nodes.borrow().number
     }
 }
 
@@ -57,8 +71,8 @@ impl Collector for OvercommitMetrics {
     fn collect(&self) -> Vec<MetricFamily> {
         let nodes = self.nodes.borrow();
         let (Ok(number), Ok(named)) = (number(), named()) else { return Vec::new() };
-        number.set(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
-        nodes.iter().take(NODES).for_each(|name| named.with_label_values(&[name]).set(1));
+        number.set(i64::try_from(nodes.number).unwrap_or(i64::MAX));
+        nodes.named.iter().for_each(|name| named.with_label_values(&[name]).set(1));
         number.collect().into_iter().chain(named.collect()).collect()
     }
 }
@@ -79,7 +93,7 @@ mod tests {
     fn each_node_has_a_series_while_it_is_overcommitted_and_their_number_is_bounded() {
         let metrics = OvercommitMetrics::new().unwrap();
         let shown = |nodes: &[Arc<str>]| {
-            metrics.show(nodes.iter());
+            metrics.show(&nodes.iter().collect());
             let families = metrics.collect();
             let [number, named] = families.as_slice() else { panic!("{families:?}") };
             let name = |metric: &prometheus::proto::Metric| metric.get_label()[0].value().to_owned();
@@ -89,9 +103,11 @@ mod tests {
         };
         assert_eq!(shown(&[]), (0.0, Vec::new()));
         assert_eq!(shown(&["a".into(), "b".into()]), (2.0, vec![("a".to_owned(), 1.0), ("b".to_owned(), 1.0)]));
-        assert_eq!(shown(&["b".into()]), (1.0, vec![("b".to_owned(), 1.0)]));
-        let many: Vec<Arc<str>> = (0..=NODES).map(|number| format!("n{number:03}").into()).collect();
+        assert_eq!(shown(&["n0995".into()]), (1.0, vec![("n0995".to_owned(), 1.0)]));
+        // A node that is overcommitted already keeps its series.
+        let many: Vec<Arc<str>> = (0..NODES).map(|number| format!("n{number:03}")).chain(["n0995".to_owned()]).map(Arc::from).collect();
         let (number, named) = shown(&many);
-        assert_eq!((number, named.len(), named.last().map(|(name, _)| name.as_str())), (101.0, 100, Some("n099")));
+        let last: Vec<_> = named.iter().rev().take(2).map(|(name, _)| name.as_str()).collect();
+        assert_eq!((number, named.len(), last), (101.0, 100, vec!["n0995", "n098"]));
     }
 }

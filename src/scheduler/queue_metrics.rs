@@ -41,8 +41,8 @@ const OLDEST: (&str, &str, &[&str]) = (
 );
 
 const POSITION: (&str, &str, &[&str]) = (
-    "scheduler_queue_longest_waiting_position",
-    "The position, from 1, of the PodGroup that waits longest among those that wait in the queue itself; absent if none waits.",
+    "scheduler_queue_oldest_waiting_position",
+    "The position, from 1, of the PodGroup with the oldest waiting pod in the queue itself; absent if none waits there, and for queues without a label of their own.",
     &["queue"],
 );
 
@@ -109,7 +109,7 @@ impl Collector for QueueMetrics {
             families.extend(oldest.collect());
         }
         if let Ok(positions) = counts(POSITION) {
-            for (queue, position) in &snapshot.longest_position {
+            for (queue, position) in &snapshot.oldest_position {
                 positions.with_label_values(&[queue]).set(whole(*position));
             }
             families.extend(positions.collect());

@@ -1,4 +1,4 @@
-//! A snapshot of the queues for Prometheus: their amounts, their states and their waiting PodGroups.
+//! A snapshot of the queues for Prometheus: their amounts, their states, and their waiting PodGroups with the position of the oldest.
 //!
 //! It is a pure function of the state and is computed at each scrape. Only the leader has one: a standby replica does not know
 //! which PodGroups are admitted or why they wait.
@@ -79,8 +79,8 @@ pub struct QueueSnapshot {
     pub waiting: BTreeMap<WaitingLabels, u64>,
     /// The creation time of the oldest waiting member in a queue or below it, in seconds since 1970.
     pub oldest: BTreeMap<String, i64>,
-    /// The position, from 1, of the PodGroup that waits longest among those of the queue itself. Queues that share a label are absent.
-    pub longest_position: BTreeMap<String, u64>,
+    /// The position, from 1, of the PodGroup with the oldest waiting member in the queue itself, among those that wait there. Queues that share a label are absent.
+    pub oldest_position: BTreeMap<String, u64>,
 }
 
 /// Returns the state of a queue, for a label.

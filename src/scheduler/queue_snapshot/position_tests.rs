@@ -1,9 +1,9 @@
-//! The position in its queue of the PodGroup that waits longest.
+//! The position in its queue of the PodGroup whose pod waits longest.
 
 use prometheus::Registry;
 
 use super::*;
-use crate::api::PodFacts;
+use crate::api::{GroupFacts, PodFacts};
 use crate::cycle::testing::{group, pod, queue};
 use crate::scheduler::queue_snapshot::QUEUES;
 use crate::scheduler::queue_snapshot::tests::state;
@@ -17,14 +17,17 @@ fn waits(group: &str, second: i64, priority: i32) -> PodFacts {
 
 fn positions(groups: &[(&str, &str, i64, i32)], queues: Vec<crate::api::QueueFacts>) -> BTreeMap<String, u64> {
     let pods = groups.iter().map(|(name, _, second, priority)| waits(name, *second, *priority)).collect();
-    let facts = groups.iter().map(|(name, queue, ..)| group("ns", name, 1, queue)).collect();
+    let mut facts: Vec<_> = groups.iter().map(|(name, queue, ..)| group("ns", name, 1, queue)).collect();
+    // It has no pods, so none of them waits longest. It is one of those that wait all the same, and the first of its queue by its name.
+    let created = k8s_openapi::jiff::Timestamp::from_second(1).unwrap();
+    facts.extend(["q", "empty"].map(|queue| GroupFacts { created, ..group("ns", &format!("a-{queue}"), 1, queue) }));
     let mut state = state(&Registry::new(), queues, facts, pods);
     let _binds = state.tick(at(0));
-    QueueSnapshot::of(&state).longest_position
+    QueueSnapshot::of(&state).oldest_position
 }
 
 #[test]
-fn priorities_pass_the_podgroup_that_waits_longest_and_each_queue_counts_its_own() {
+fn a_higher_priority_comes_before_the_oldest_pod_and_each_queue_counts_its_own() {
     let groups = [
         ("longest", "q", 100, 0),
         ("later", "q", 200, 0),
@@ -33,8 +36,8 @@ fn priorities_pass_the_podgroup_that_waits_longest_and_each_queue_counts_its_own
         ("below", "p", 50, 0),
         ("lost", "nobody", 10, 0),
     ];
-    let queues = vec![queue("q", None, &[]), queue("p", Some("q"), &[]), queue("idle", None, &[])];
-    let wanted = [("p", 1), ("q", 3)];
+    let queues = vec![queue("q", None, &[]), queue("p", Some("q"), &[]), queue("idle", None, &[]), queue("empty", None, &[])];
+    let wanted = [("p", 1), ("q", 4)];
     assert_eq!(positions(&groups, queues), wanted.map(|(queue, position)| (queue.to_owned(), position)).into());
 }
 
