@@ -71,10 +71,11 @@ async fn object_in(cluster: &Cluster, file: &str, kind: &str) -> Result<Value> {
     bail!("{file} has no {kind}")
 }
 
-/// Returns name and spec of that object.
+/// Returns name, annotations and spec of that object.
 pub(super) async fn as_read(cluster: &Cluster, file: &str, kind: &str) -> Result<Value> {
     let object = object_in(cluster, file, kind).await?;
-    Ok(json!({"name": object.pointer("/metadata/name"), "spec": object.get("spec")}))
+    let metadata = |name: &str| object.pointer(&format!("/metadata/{name}"));
+    Ok(json!({"name": metadata("name"), "annotations": metadata("annotations"), "spec": object.get("spec")}))
 }
 
 /// Writes the object of this kind in a file into another file, with these values at these places. Returns that file.
