@@ -96,6 +96,20 @@ fn the_reference_lists_every_end_of_a_message() {
     let of_volumes = literals(words.split("Display for KeptVolumes").nth(1).unwrap().split("\n}\n").next().unwrap());
     assert_eq!(of_volumes.len(), 5, "{of_volumes:?}");
     assert_listed(of_volumes);
+    let nodes = function("src/cycle/explain/words.rs", "fmt")
+        .split("Self::Nodes")
+        .nth(1)
+        .unwrap()
+        .split("Self::")
+        .next()
+        .map(literals)
+        .unwrap_or_default();
+    let of_gangs: Vec<_> = nodes.into_iter().filter_map(|text| text.strip_prefix("; ").map(str::to_owned)).collect();
+    assert_eq!(of_gangs.len(), 1, "{of_gangs:?}");
+    let of_amounts: Vec<_> =
+        literals(&code("src/cycle/explain/words_of_nodes.rs")).into_iter().filter(|text| text.contains(", most free ")).collect();
+    assert_eq!(of_amounts.len(), 1, "{of_amounts:?}");
+    assert_listed([of_gangs, of_amounts].concat());
 }
 
 #[test]
