@@ -139,7 +139,7 @@ fn the_reference_lists_every_code_and_no_other() {
     // A queue is owed what nodes refuse. Where no node is left, other alerts fire.
     let refused = Code::ALL.iter().filter(|code| code.lacks_nodes() && **code != Code::NoNodes).map(|code| code.as_str());
     let missing: Vec<_> = refused.filter(|code| !named.split('|').any(|each| each == *code)).collect();
-    assert!(missing.is_empty(), "the alert PodgroupQueueOwed does not count {missing:?}");
+    assert!(missing.is_empty(), "the alert PodgroupQueueBelowDeserved does not count {missing:?}");
 }
 
 #[test]

@@ -207,7 +207,7 @@ mod tests {
         let panel = board["panels"].as_array().unwrap().iter().find(|panel| panel["title"] == "Waiting time of the oldest pod").unwrap();
         assert_eq!(panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1]["value"], 3600);
         let rules = std::fs::read_to_string(alerts()).unwrap();
-        let rule = rules.split("- alert: ").find(|rule| rule.starts_with("PodgroupQueueOwed\n")).unwrap();
+        let rule = rules.split("- alert: ").find(|rule| rule.starts_with("PodgroupQueueBelowDeserved\n")).unwrap();
         assert!(rule.contains("\n        for: 1h\n"), "{rule}");
     }
 

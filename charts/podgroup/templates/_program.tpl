@@ -7,7 +7,7 @@ root, component ("controller" or "scheduler"), port, values (of that program), a
 {{- $name := printf "%s-%s" (include "podgroup.fullname" .root) .component -}}
 {{- $election := .root.Values.leaderElection.enabled -}}
 {{- if and (not $election) (gt (int .values.replicas) 1) -}}
-{{- fail (printf "%s.replicas is %d with leaderElection.enabled=false: two that act at once get in each other's way. Set %s.replicas=1, or leave the election on." .component (int .values.replicas) .component) -}}
+{{- fail (printf "%s.replicas is %d with leaderElection.enabled=false: two replicas would act at the same time. Set %s.replicas=1, or leave the election on." .component (int .values.replicas) .component) -}}
 {{- end -}}
 {{- $account := include "podgroup.serviceAccount" (dict "root" .root "component" .component) -}}
 {{- if and .root.Values.http.secure.certSecret (not .root.Values.http.secure.enabled) -}}

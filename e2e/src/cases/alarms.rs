@@ -16,7 +16,7 @@ use crate::{chart, dashboards, kit, say};
 const FOR: &str = "2s";
 
 const FAULTS: [&str; 5] =
-    ["PodgroupControllerAbsent", "PodgroupNodeOvercommitted", "PodgroupNotReady", "PodgroupQueueOwed", "PodgroupSchedulerAbsent"];
+    ["PodgroupControllerAbsent", "PodgroupNodeOvercommitted", "PodgroupNotReady", "PodgroupQueueBelowDeserved", "PodgroupSchedulerAbsent"];
 
 /// M2. Five faults: no scheduler, no controller, a replica without network, an overcommitted node, a queue without its share. Each alert fires alone,
 /// and stops.
@@ -79,8 +79,8 @@ async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Res
     make_queue_of(client, "org", json!({"deserved": {"cpu": "3"}})).await?;
     make_queue_of(client, "org-a", json!({"parent": "org"})).await?;
     Workload::new("owed").replicas(3).gang("3").asks(&[("cpu", "1")]).queue("org-a").make(client).await?;
-    wait_firing(prometheus, &["PodgroupQueueOwed"]).await?;
-    let firing = prometheus.firing_of("PodgroupQueueOwed", &["queue", "resource"]).await?;
+    wait_firing(prometheus, &["PodgroupQueueBelowDeserved"]).await?;
+    let firing = prometheus.firing_of("PodgroupQueueBelowDeserved", &["queue", "resource"]).await?;
     ensure!(firing == [["org", "cpu"]], "the alert fires for {firing:?}");
     let group = wait_one_group(client, "owed", 5).await?.name_any();
     group_says(client, &group, "queue \"keeps\" is over its share and not reclaimable").await?;

@@ -276,12 +276,12 @@ pub(super) fn alerts() -> Vec<(&'static str, Wanted)> {
         ("PodgroupSchedulerAbsent", nothing()),
         ("PodgroupNotReady", nothing()),
         ("PodgroupSchedulerUnresponsive", nothing()),
-        ("PodgroupBooksDiffer", nothing()),
+        ("PodgroupAccountingDiffers", nothing()),
         ("PodgroupNodeOvercommitted", Exactly(vec![("node_name=n2", 1.0)])),
         ("PodgroupQueueBroken", Exactly(vec![("queue=orphan", 1.0)])),
         ("PodgroupBindsFail", nothing()),
         // The two use 2 of the 4 that they deserve, and queues below `team` wait for more. No other queue uses what `dept` deserves.
-        ("PodgroupQueueOwed", Exactly(vec![("queue=ml,resource=cpu", 2.0), ("queue=team,resource=cpu", 2.0)])),
+        ("PodgroupQueueBelowDeserved", Exactly(vec![("queue=ml,resource=cpu", 2.0), ("queue=team,resource=cpu", 2.0)])),
     ]
 }
 
