@@ -98,8 +98,9 @@ fn the_debug_endpoint_shows_the_waiting_groups_of_a_queue_in_their_order() {
 fn the_debug_endpoint_leaves_the_reservation_of_a_podgroup_out_of_what_it_lacks() {
     let runs = running(pod("ns", "r", "runs", &[("cpu", 2)]), "n");
     let waits = ["a", "b"].map(|name| pod("ns", name, "waits", &[("cpu", 3)]));
-    let groups = vec![group("ns", "runs", 1, "q"), group("ns", "waits", 2, "q")];
-    let mut state = ready(vec![node("n", &[("cpu", 4)])], [vec![runs], waits.to_vec()].concat(), groups);
+    let more = pod("ns", "more", "z", &[("cpu", 3)]);
+    let groups = vec![group("ns", "runs", 1, "q"), group("ns", "waits", 2, "q"), group("ns", "z", 1, "q")];
+    let mut state = ready(vec![node("n", &[("cpu", 4)])], [vec![runs, more], waits.to_vec()].concat(), groups);
     state.apply(Event::Queues(Change::Apply(queue("q", None, &[]))), at(0));
     let _cycle = state.tick(at(100));
     // It is admitted, and finds room on the node only when its queue has none.
@@ -108,9 +109,15 @@ fn the_debug_endpoint_leaves_the_reservation_of_a_podgroup_out_of_what_it_lacks(
     let _cycle = state.tick(at(300));
     let page = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Queues, Duration::ZERO);
     let shown = page["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "q").unwrap();
-    assert_eq!((&shown["reserved"]["cpu"], &shown["waiting"][0]["requested"]["cpu"]), (&"6".into(), &"6".into()));
-    let quota = &shown["waiting"][0]["shortages"][0]["quota"];
-    assert_eq!([&quota["used"], &quota["short"]], ["2", "4"], "{shown}");
+    let amounts = |at: usize| {
+        let quota = &shown["waiting"][at]["shortages"][0]["quota"];
+        ["requested", "used", "reserved", "short"].map(|name| quota[name].as_str().unwrap())
+    };
+    assert_eq!(
+        (shown["reserved"]["cpu"].as_str().unwrap(), amounts(0), amounts(1)),
+        ("9", ["6", "5", "3", "7"], ["3", "8", "6", "7"]),
+        "{shown}"
+    );
     assert!(state.recount().is_clean());
 }
 

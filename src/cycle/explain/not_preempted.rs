@@ -37,7 +37,7 @@ pub enum NotPreempted {
 /// Why other pods were no candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excluded {
-    /// A queue that is over its share in what the PodGroup lacks, and is not reclaimable (R2), though a pod of it could be preempted otherwise.
+    /// A queue that is over its share in what the PodGroup lacks, and is not reclaimable (R2). Other rules may protect its pods as well.
     pub not_reclaimable: Option<Arc<str>>,
     /// The nearest of its own queues that would exceed its share (R1).
     pub share: Option<OverShare>,

@@ -4,16 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::jiff::Timestamp;
-
 use crate::cycle::cache::GroupRank;
 use crate::cycle::state::SchedulingState;
 
-use super::waiting::oldest_waiting;
 use super::{Labels, QueueSnapshot};
 
-/// The rank of a PodGroup that waits, and when its oldest waiting member was created; none where it has no such member.
-type Waiting = (GroupRank, Option<Timestamp>);
+/// The rank of a PodGroup that waits, and whether it has a waiting member. A nominated member does not count: it has its place.
+type Waiting = (GroupRank, bool);
 
 impl QueueSnapshot {
     pub(super) fn find_positions(&mut self, scheduling: &SchedulingState, labels: &Labels<'_>) {
@@ -22,7 +19,7 @@ impl QueueSnapshot {
         for group in scheduling.backlog().iter().filter_map(|key| cache.groups().get(key)) {
             let Some(facts) = group.facts.as_ref() else { continue };
             if labels.queue(&facts.queue) == facts.queue {
-                waiting.entry(&facts.queue).or_default().push((cache.rank(group, facts), oldest_waiting(group, scheduling)));
+                waiting.entry(&facts.queue).or_default().push((cache.rank(group, facts), !group.waiting.is_empty()));
             }
         }
         let position = |(queue, waiting): (&str, Vec<Waiting>)| Some((queue.to_owned(), position_of_oldest(&waiting)?));
@@ -32,8 +29,8 @@ impl QueueSnapshot {
 
 /// Returns the position, from 1, of the PodGroup with the oldest waiting member; of several, that of the first in order. None if no member waits.
 fn position_of_oldest(waiting: &[Waiting]) -> Option<u64> {
-    let with_pods = waiting.iter().filter_map(|(rank, created)| Some((created.as_ref()?, rank)));
-    let (_, oldest) = with_pods.min()?;
+    let with_pods = waiting.iter().filter(|(_, has_pods)| *has_pods).map(|(rank, _)| rank);
+    let oldest = with_pods.min_by_key(|rank| (rank.oldest, *rank))?;
     let before = waiting.iter().filter(|(rank, _)| rank < oldest).count();
     Some(u64::try_from(before).unwrap_or(u64::MAX).saturating_add(1))
 }

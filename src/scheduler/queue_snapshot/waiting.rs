@@ -10,11 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
-
 use crate::accounting::QueueTree;
 use crate::api::Uid;
-use crate::cycle::cache::Group;
 use crate::cycle::state::SchedulingState;
 
 use super::{Labels, OTHERS, QueueSnapshot, UNKNOWN, cause_of};
@@ -47,7 +44,12 @@ impl QueueSnapshot {
                 .entry((queue, cause.code.as_str(), cause.queue, cause.resource.map_or("", |name| labels.resource(name))))
                 .or_default();
             *count = count.saturating_add(1);
-            if let Some(created) = oldest_waiting(group, scheduling).map(|created| created.as_second()) {
+            // A nominated member waits too, until its victims are gone.
+            let others_leave =
+                |uid: &&Uid| group.counts.nominated > 0 && scheduling.cache().pods().get(*uid).is_some_and(|pod| pod.nominated.is_some());
+            let waiting = group.waiting.iter().chain(group.members.iter().filter(others_leave));
+            let created = waiting.filter_map(|uid| scheduling.cache().pods().get(uid)).map(|pod| pod.facts.created.as_second()).min();
+            if let Some(created) = created {
                 let first = oldest.entry(queue).or_insert(created);
                 *first = created.min(*first);
             }
@@ -66,14 +68,6 @@ impl QueueSnapshot {
             self.waiting.insert((queue.to_owned(), reason, at.to_owned(), resource.to_owned()), count);
         }
     }
-}
-
-/// Returns when the oldest waiting member was created; none where no member waits. A nominated member waits too, until its victims are gone.
-pub(super) fn oldest_waiting(group: &Group, scheduling: &SchedulingState) -> Option<Timestamp> {
-    let pod = |uid: &Uid| scheduling.cache().pods().get(uid);
-    let others_leave = |uid: &&Uid| group.counts.nominated > 0 && pod(uid).is_some_and(|pod| pod.nominated.is_some());
-    let waiting = group.waiting.iter().chain(group.members.iter().filter(others_leave));
-    waiting.filter_map(pod).map(|pod| pod.facts.created).min()
 }
 
 /// Returns the count of each series.

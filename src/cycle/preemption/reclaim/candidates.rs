@@ -100,16 +100,8 @@ impl Scope<'_> {
             if !self.is_over_share(&way, &found.lacking) {
                 continue;
             }
-            let own_queue = **queue == *self.preemptor.queue;
             if let Some(keeps) = way.iter().find(|queue| !self.is_reclaimable(queue)) {
-                let no_way = Arc::from([]);
-                let mut pods = quota.pods_in(queue);
-                let excluded = &mut found.excluded;
-                if excluded.not_reclaimable.is_none()
-                    && pods.any(|uid| self.candidate(uid, &no_way, own_queue, &mut Excluded::default()).is_some())
-                {
-                    excluded.not_reclaimable = Some(Arc::clone(keeps));
-                }
+                found.excluded.not_reclaimable.get_or_insert_with(|| Arc::clone(keeps));
                 continue;
             }
             let way: Vec<usize> = way
@@ -122,6 +114,7 @@ impl Scope<'_> {
                 })
                 .collect();
             let way: Arc<[usize]> = Arc::from(way);
+            let own_queue = **queue == *self.preemptor.queue;
             for uid in quota.pods_in(queue) {
                 if let Some(candidate) = self.candidate(uid, &way, own_queue, &mut found.excluded) {
                     found.candidates.push(candidate);
