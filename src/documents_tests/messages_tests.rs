@@ -126,6 +126,21 @@ fn the_reference_lists_every_field_that_is_not_supported_and_no_other() {
 }
 
 #[test]
+fn the_reference_lists_every_value_that_the_chart_refuses() {
+    let templates: Vec<_> = std::fs::read_dir(path("charts/podgroup/templates")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let text: String = templates.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let message = |call: &str| literals(&call.lines().next().unwrap().replace("\\n", " ")).into_iter().next().unwrap();
+    let all: Vec<_> = text.split("{{- fail ").skip(1).map(message).collect();
+    assert!(all.len() >= 19, "{all:?}");
+    // What the message begins with; the rest says what to do.
+    let begin = |text: String| {
+        let text = text.replace("%s", "{}").replace("%d", "{}");
+        [": ", ". ", " ("].iter().fold(text.as_str(), |begin, end| begin.split(end).next().unwrap()).to_owned()
+    };
+    assert_listed(all.into_iter().map(begin));
+}
+
+#[test]
 fn the_reference_lists_every_refusal_of_a_policy() {
     // A policy makes a message of constants, or of expressions with constants.
     let policies = read("charts/podgroup/templates/tenancy.yaml");
