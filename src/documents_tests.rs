@@ -136,7 +136,7 @@ fn the_reference_lists_every_code_and_no_other() {
     let alerts = read("charts/podgroup/files/alerts.yaml");
     let named = alerts.split("reason=~\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     assert!(named.split('|').all(|code| codes.contains(code)), "{named}");
-    // A queue is below what nodes refuse. Where no node is left, other alerts fire.
+    // The alert counts what nodes refuse. Where no node is left, other alerts fire.
     let refused = Code::ALL.iter().filter(|code| code.lacks_nodes() && **code != Code::NoNodes).map(|code| code.as_str());
     let missing: Vec<_> = refused.filter(|code| !named.split('|').any(|each| each == *code)).collect();
     assert!(missing.is_empty(), "the alert PodgroupQueueBelowDeserved does not count {missing:?}");

@@ -7,7 +7,7 @@ use prometheus::Registry;
 
 use crate::controller::metrics::ControllerMetrics;
 use crate::cycle::explain::Code;
-use crate::resources::Amount;
+use crate::resources::{Amount, Resources};
 use crate::runtime::clock;
 use crate::runtime::leader_metrics::LeaderMetrics;
 use crate::runtime::metrics::{RequestMetrics, WatchMetrics, registry};
@@ -48,7 +48,7 @@ fn shown() -> Shown {
     scheduler.waiting_times.bound(None, Duration::ZERO);
     let all =
         [Of::Allocated, Of::AllocatedItself, Of::Reserved, Of::Capability, Of::Deserved, Of::Guarantee, Of::Floor, Of::Kept, Of::Share];
-    scheduler.overcommitted.show(&[&"n".into()].into());
+    scheduler.overcommitted.show(&[("n".into(), Resources::new())].into());
     scheduler.show(Some(QueueSnapshot {
         amounts: all.into_iter().map(|of| ((of, "q".to_owned(), "cpu".to_owned()), Amount::ZERO)).collect(),
         states: [(("q".to_owned(), "open"), 1)].into(),

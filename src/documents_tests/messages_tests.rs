@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{first_cells, path, read, sources};
+use super::{first_cells, names_below, path, read, sources};
 
 /// The chapters of the reference that list these messages.
 fn chapters() -> String {
@@ -127,8 +127,7 @@ fn the_reference_lists_every_field_that_is_not_supported_and_no_other() {
 
 #[test]
 fn the_reference_lists_every_value_that_the_chart_refuses() {
-    let templates: Vec<_> = std::fs::read_dir(path("charts/podgroup/templates")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let text: String = templates.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let text: String = names_below("charts/podgroup/templates", "").iter().map(|file| read(file)).collect();
     let message = |call: &str| literals(&call.lines().next().unwrap().replace("\\n", " ")).into_iter().next().unwrap();
     let all: Vec<_> = text.split("{{- fail ").skip(1).map(message).collect();
     assert!(all.len() >= 19, "{all:?}");

@@ -44,9 +44,10 @@ impl Overcommit {
         changed_nodes
     }
 
-    /// Returns the names of the overcommitted nodes, in order.
-    pub fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.nodes.keys()
+    /// Returns the overcommitted nodes, with the amounts.
+    #[must_use]
+    pub const fn nodes(&self) -> &BTreeMap<Arc<str>, Resources> {
+        &self.nodes
     }
 }
 

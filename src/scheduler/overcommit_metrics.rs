@@ -1,12 +1,14 @@
 //! The metrics of overcommitted nodes: how many there are, and which.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGauge, IntGaugeVec, Opts};
 use tokio::sync::watch;
+
+use crate::resources::Resources;
 
 /// The limit of nodes with a series of their own. [`NUMBER`] counts the others, too.
 pub const NODES: usize = 100;
@@ -20,7 +22,7 @@ const NODE: (&str, &str) =
     ("scheduler_node_overcommitted", "1 for a node on which the pods request more than is allocatable; absent for other nodes.");
 
 /// The overcommitted nodes: how many, and those with a series. A node keeps its series as long as it is overcommitted, so that its alert does not end before.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Shown {
     number: usize,
     named: BTreeSet<Arc<str>>,
@@ -44,15 +46,16 @@ impl OvercommitMetrics {
     }
 
     /// Replaces the nodes. Where there are too many, those that had a series keep it, and the first of the others get the rest.
-    pub fn show(&self, nodes: &BTreeSet<&Arc<str>>) {
-        self.nodes.send_if_modified(|shown| {
-            let mut now = Shown { number: nodes.len(), named: shown.named.iter().filter(|name| nodes.contains(name)).cloned().collect() };
-            let free = NODES.saturating_sub(now.named.len());
-            let others: Vec<_> = nodes.iter().filter(|name| !now.named.contains(**name)).take(free).map(|name| Arc::clone(name)).collect();
-            now.named.extend(others);
-            let changed = now != *shown;
-            *shown = now;
-            changed
+    pub fn show(&self, nodes: &BTreeMap<Arc<str>, Resources>) {
+        self.nodes.send_modify(|shown| {
+            shown.number = nodes.len();
+            shown.named.retain(|name| nodes.contains_key(name));
+            for name in nodes.keys() {
+                if shown.named.len() >= NODES {
+                    break;
+                }
+                shown.named.insert(Arc::clone(name));
+            }
         });
     }
 
@@ -93,7 +96,7 @@ mod tests {
     fn each_node_has_a_series_while_it_is_overcommitted_and_their_number_is_bounded() {
         let metrics = OvercommitMetrics::new().unwrap();
         let shown = |nodes: &[Arc<str>]| {
-            metrics.show(&nodes.iter().collect());
+            metrics.show(&nodes.iter().map(|name| (Arc::clone(name), Resources::new())).collect());
             let families = metrics.collect();
             let [number, named] = families.as_slice() else { panic!("{families:?}") };
             let name = |metric: &prometheus::proto::Metric| metric.get_label()[0].value().to_owned();

@@ -102,17 +102,12 @@ impl Collector for QueueMetrics {
             }
             families.extend(waiting.collect());
         }
-        if let Ok(oldest) = counts(OLDEST) {
-            for (queue, created) in &snapshot.oldest {
-                oldest.with_label_values(&[queue]).set(*created);
+        for (family, by_queue) in [(OLDEST, &snapshot.oldest), (POSITION, &snapshot.oldest_position)] {
+            let Ok(gauges) = counts(family) else { continue };
+            for (queue, value) in by_queue {
+                gauges.with_label_values(&[queue]).set(*value);
             }
-            families.extend(oldest.collect());
-        }
-        if let Ok(positions) = counts(POSITION) {
-            for (queue, position) in &snapshot.oldest_position {
-                positions.with_label_values(&[queue]).set(whole(*position));
-            }
-            families.extend(positions.collect());
+            families.extend(gauges.collect());
         }
         families
     }

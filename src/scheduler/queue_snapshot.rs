@@ -80,7 +80,7 @@ pub struct QueueSnapshot {
     /// The creation time of the oldest waiting member in a queue or below it, in seconds since 1970.
     pub oldest: BTreeMap<String, i64>,
     /// The position, from 1, of the PodGroup with the oldest waiting member in the queue itself, among those that wait there. Queues that share a label are absent.
-    pub oldest_position: BTreeMap<String, u64>,
+    pub oldest_position: BTreeMap<String, i64>,
 }
 
 /// Returns the state of a queue, for a label.

@@ -356,7 +356,7 @@ impl State {
                 None => tracing::info!(node = %name, "the node is no longer overcommitted"),
             }
         }
-        self.metrics.overcommitted.show(&self.overcommit.nodes().collect());
+        self.metrics.overcommitted.show(self.overcommit.nodes());
     }
 
     /// Recounts the accounting and publishes the number of differences.

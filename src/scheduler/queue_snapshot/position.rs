@@ -28,11 +28,11 @@ impl QueueSnapshot {
 }
 
 /// Returns the position, from 1, of the PodGroup with the oldest waiting member; of several, that of the first in order. None if no member waits.
-fn position_of_oldest(waiting: &[Waiting]) -> Option<u64> {
+fn position_of_oldest(waiting: &[Waiting]) -> Option<i64> {
     let with_pods = waiting.iter().filter(|(_, has_pods)| *has_pods).map(|(rank, _)| rank);
     let oldest = with_pods.min_by_key(|rank| (rank.oldest, *rank))?;
     let before = waiting.iter().filter(|(rank, _)| rank < oldest).count();
-    Some(u64::try_from(before).unwrap_or(u64::MAX).saturating_add(1))
+    Some(i64::try_from(before).unwrap_or(i64::MAX).saturating_add(1))
 }
 
 #[cfg(test)]

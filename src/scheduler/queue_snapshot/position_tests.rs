@@ -15,7 +15,7 @@ fn waits(group: &str, second: i64, priority: i32) -> PodFacts {
     PodFacts { created, priority, ..pod("ns", group, group, &[("cpu", 11)]) }
 }
 
-fn positions(groups: &[(&str, &str, i64, i32)], queues: Vec<crate::api::QueueFacts>) -> BTreeMap<String, u64> {
+fn positions(groups: &[(&str, &str, i64, i32)], queues: Vec<crate::api::QueueFacts>) -> BTreeMap<String, i64> {
     let pods = groups.iter().map(|(name, _, second, priority)| waits(name, *second, *priority)).collect();
     let mut facts: Vec<_> = groups.iter().map(|(name, queue, ..)| group("ns", name, 1, queue)).collect();
     // It has no pods, so none of them waits longest. It is one of those that wait all the same, and the first of its queue by its name.
