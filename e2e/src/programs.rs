@@ -130,11 +130,16 @@ impl Program {
         }
     }
 
-    /// Describes how it ended, if it ended by itself and is not started again.
+    /// Describes how it ended, if it ended by itself and is not started again. The text has the line of its log that says why: where only the output of a run is
+    /// kept, nothing else does.
     pub fn unexpected_end(&mut self) -> Option<String> {
-        match self.process.lock().ended(Instant::now()) {
+        let mut process = self.process.lock();
+        match process.ended(Instant::now()) {
             Ok(None) => None,
-            Ok(Some(status)) => Some(format!("{} ended by itself: {status}", self.name)),
+            Ok(Some(status)) => {
+                let reason = process.reason().unwrap_or_else(|error| error.to_string());
+                Some(format!("{} ended by itself: {status}; the reason in its log: {reason}", self.name))
+            }
             Err(error) => Some(format!("the state of {} is unknown: {error}", self.name)),
         }
     }

@@ -1,4 +1,4 @@
-//! Decides whether a program that ended by itself is started again: only if it says that it lost its lease, and only a few times.
+//! Decides whether a program that ended by itself is started again: only if it says that it lost its lease, and only a few times. Also finds in a log why it ended.
 //!
 //! A leader that cannot renew its lease must end with status 1 (`docs/operations.md`), and its kubelet starts it again. Every other end is a failure: another
 //! status, a signal, a panic, a log without that message.
@@ -19,6 +19,11 @@ pub(super) fn starts_again(code: Option<i32>, log: &str, lease: &str, before: u3
     let only_the_lease = reasons.next().is_some_and(|line| line.contains(&lost)) && reasons.next().is_none();
     let panicked = last.iter().any(|line| line.contains("panicked"));
     code == Some(1) && only_the_lease && !panicked && before < AT_MOST
+}
+
+/// Returns the last line of a log that says why the program ended: a task that ended, or a panic. `None` when no line does.
+pub(super) fn reason(log: &str) -> Option<&str> {
+    log.lines().rev().find(|line| line.contains("the program ends") || line.contains("panicked at"))
 }
 
 /// Returns whether the log of a process since its start says that it leads.
@@ -61,6 +66,14 @@ mod tests {
             assert!(!starts_again(Some(1), log, LEASE, 0), "{log}");
         }
         assert!(!starts_again(Some(1), &log, "podgroup-system/podgroup-scheduler", 0));
+    }
+
+    #[test]
+    fn the_reason_of_an_end_is_the_last_task_that_ended_or_a_panic() {
+        let panicked = "thread 'tokio' panicked at src/controller/reconciler.rs:1:1:\n";
+        assert_eq!(reason(&[BEFORE, LOST, BEFORE, ENDED].concat()), Some(LOST.trim_end()));
+        assert_eq!(reason(&[LOST, panicked, ENDED].concat()), Some(panicked.trim_end()));
+        assert_eq!(reason(&[BEFORE, ENDED].concat()), None);
     }
 
     #[test]

@@ -21,6 +21,14 @@ fn loses(times: u32) -> String {
     )
 }
 
+/// Returns the text about a program that ended because it lost its lease.
+fn lost() -> String {
+    format!(
+        "{NAME} ended by itself: exit status: 1; the reason in its log: ERROR program: failed; the program ends task=\"leader election\" \
+         error=\"the lease podgroup-system/{NAME} is lost: x\""
+    )
+}
+
 /// Starts a shell with this script; it writes each start into a file.
 fn program(scratch: &Scratch, script: &str) -> Program {
     let path = scratch.link(Path::new("/bin/bash")).unwrap();
@@ -113,7 +121,7 @@ async fn the_fourth_lost_lease_is_an_end_by_itself() {
     let mut program = program(&scratch, &loses(9));
     let _kubelet = Kubelet::start([&mut program].into_iter(), None, Patience::default());
     until("the program has ended", || program.unexpected_end().is_some()).await;
-    assert_eq!(program.unexpected_end().unwrap(), format!("{NAME} ended by itself: exit status: 1"));
+    assert_eq!(program.unexpected_end().unwrap(), lost());
     assert_eq!((starts(&scratch), program.started_again()), (4, 3));
 }
 
@@ -123,7 +131,7 @@ async fn without_a_kubelet_every_end_is_an_end_by_itself() {
     let mut program = program(&scratch, &loses(9));
     until("the program has ended", || program.unexpected_end().is_some()).await;
     process(&program).step(Instant::now() + BACK_OFF).unwrap();
-    assert_eq!(program.unexpected_end().unwrap(), format!("{NAME} ended by itself: exit status: 1"));
+    assert_eq!(program.unexpected_end().unwrap(), lost());
     assert!(!program.runs() && program.kill().await.is_err());
 }
 

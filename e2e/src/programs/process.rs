@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::again::{leads, starts_again};
+use super::again::{leads, reason, starts_again};
 
 /// The delay of a kubelet before the first restart, which is only the time that it needs to see the end.
 pub(super) const BACK_OFF: Duration = Duration::from_secs(1);
@@ -112,6 +112,12 @@ impl Process {
             return Ok(None);
         }
         Ok(Some(status))
+    }
+
+    /// Returns what its log since its start says about its end; `none` when it says nothing.
+    pub(super) fn reason(&self) -> Result<String> {
+        let log = self.since_start(Some(LONGEST_END))?;
+        Ok(reason(&log).unwrap_or("none").to_owned())
     }
 
     /// Returns whether a kubelet starts it again after an end with this status; if so, the lost lease is counted.
