@@ -2,16 +2,25 @@
 //!
 //! It does not read the bytes, so TLS passes through it. A delay is latency, not bandwidth: every chunk arrives later by its delay, in order, and chunks that
 //! were sent together arrive together. Random delays come from a seed, which a failed case prints.
+//!
+//! The proxies have a thread of their own: what the runner computes must not keep a program from the API server. On a busy machine the observer once did so for
+//! long enough that both programs of a case lost their leases.
 
 use std::net::Ipv4Addr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+/// Where all proxies run.
+static RUNTIME: LazyLock<std::io::Result<Runtime>> =
+    LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).thread_name("proxies").enable_all().build());
 
 /// Chunks in flight per direction. With 16 KiB each, a slow reader can be one megabyte behind.
 const IN_FLIGHT: usize = 64;
@@ -47,11 +56,12 @@ pub struct Proxy {
 impl Proxy {
     /// Listens on a free local port and forwards to the local port `server`.
     pub async fn start(server: u16, seed: u64) -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let runtime = RUNTIME.as_ref().map_err(|error| anyhow!("the thread of the proxies: {error}"))?;
+        let listener = runtime.spawn(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).await??;
         let port = listener.local_addr()?.port();
         let (faults, seen) = watch::channel(Faults::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, server, seen, seed));
+        tasks.spawn_on(accept(listener, server, seen, seed), runtime.handle());
         Ok(Self { port, faults, _tasks: tasks })
     }
 
@@ -223,6 +233,26 @@ mod tests {
         proxy.refuse(false);
         let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).await.unwrap();
         round_trip(&mut stream).await.unwrap();
+    }
+
+    /// A test has one thread, which this one keeps busy as long as the bytes are under way.
+    #[tokio::test]
+    async fn a_runner_that_is_busy_delays_no_byte() {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let proxy = Proxy::start(listener.local_addr().unwrap().port(), 7).await.unwrap();
+        std::thread::spawn(move || {
+            let (mut server, _) = listener.accept().unwrap();
+            let mut bytes = [0; 4];
+            server.read_exact(&mut bytes).unwrap();
+            server.write_all(&bytes).unwrap();
+        });
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
+        stream.set_read_timeout(Some(secs(10))).unwrap();
+        let mut bytes = [0; 4];
+        stream.write_all(b"ping").unwrap();
+        stream.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"ping");
     }
 
     #[test]
