@@ -34,7 +34,8 @@ impl Oracle {
             "claims": all(&state.claims), "volumes": all(&state.volumes), "csiNodes": all(&state.csi_nodes),
         });
         let text = |error: std::io::Error| error.to_string();
-        writeln!(self.questions, "{question}").map_err(text)?;
+        // In one write: otherwise each token of the JSON would be a system call.
+        self.questions.write_all(format!("{question}\n").as_bytes()).map_err(text)?;
         let mut line = String::new();
         self.answers.read_line(&mut line).map_err(text)?;
         let reply: Value = serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))?;
