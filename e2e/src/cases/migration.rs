@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::documents::Shell;
 use crate::cluster::Cluster;
-use crate::objects::{make_member, make_node, make_podgroup, make_queue_of, podgroups, queues};
+use crate::objects::{field, make_member, make_node, make_podgroup, make_queue_of, podgroups, queues};
 use crate::rendered::Rendered;
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, wait_one_group, wait_running};
@@ -80,8 +80,11 @@ pub(super) async fn forward_and_back(w: &mut World) -> Result<()> {
     shell.meet(cluster)?;
     let volcano = volcano(cluster).await?;
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "32Gi")]).await?;
-    // As Volcano left them: a queue and a running gang.
+    // As Volcano left them: a queue, a queue that `vcctl` closed, and a running gang.
     make_queue_of(&client, "team", json!({"weight": 2})).await?;
+    make_queue_of(&client, "closed", json!({"weight": 1})).await?;
+    let state = json!({"status": {"state": "Closed", "allocated": {}}});
+    queues(&client).patch_status("closed", &PatchParams::default(), &Patch::Merge(state)).await?;
     make_podgroup(&client, "job", json!({"minMember": 1, "queue": "team"})).await?;
     let status = json!({"status": {"phase": "Running", "running": 1}});
     podgroups(&client).patch("job", &PatchParams::default(), &Patch::Merge(status)).await?;
@@ -95,6 +98,7 @@ pub(super) async fn forward_and_back(w: &mut World) -> Result<()> {
     scheduler.wait_ready().await?;
     Workload::new("one").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "one", 2, 10).await?;
+    stays_closed(&client, "closed").await?;
 
     run(&shell, &page, "**3. ").await?;
     scaled(cluster, "0").await?;
@@ -109,6 +113,7 @@ pub(super) async fn forward_and_back(w: &mut World) -> Result<()> {
     // A pod of a job of Volcano's controllers, which write the group annotation.
     make_member(&client, "job-1", "job", &[("cpu", "1")]).await?;
     wait_running(&client, "job", 1, 10).await?;
+    stays_closed(&client, "closed").await?;
 
     let webhooks = ["get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "--output=name"];
     let before = cluster.run("kubectl", &webhooks).await?;
@@ -122,7 +127,7 @@ pub(super) async fn forward_and_back(w: &mut World) -> Result<()> {
     }
     let all = uids(cluster).await?;
     let kept = of_volcano.iter().all(|(name, uid)| all.get(name) == Some(uid));
-    ensure!(kept && all.len() == 6, "expected job, one, rest, team, root and default: {all:?}; before: {of_volcano:?}");
+    ensure!(kept && all.len() == 7, "expected job, one, rest, team, closed, root and default: {all:?}; before: {of_volcano:?}");
     handed_over(&shell, &page).await?;
     stays(cluster, &all, "step 5").await?;
 
@@ -211,6 +216,15 @@ async fn handed_over(shell: &Shell<'_>, page: &str) -> Result<()> {
         Err(error) if say::brief(&error).contains("conflict") => shell.run(&format!("{line} --force-conflicts")).await.map(|_| ()),
         Err(error) => Err(error),
     }
+}
+
+/// A scheduler that read only the annotation of the queue would open it.
+async fn stays_closed(client: &Client, queue: &str) -> Result<()> {
+    holds_for(secs(2), &format!("queue {queue} is closed"), || async {
+        let state = field(&queues(client).get(queue).await?, "/status/state");
+        Ok(Seen::when(state == "Closed", || state.to_string()))
+    })
+    .await
 }
 
 type Uids = BTreeMap<String, String>;
