@@ -27,7 +27,7 @@ impl LeaderMetrics {
     /// When the names are already registered.
     pub fn new(registry: &Registry, program: &'static str, readiness: Readiness) -> Result<Self, prometheus::Error> {
         let leading = "1 while this process holds the lease of its program (or runs without election), else 0.";
-        let ready = "1 while every list is complete and every watch works, as /readyz expect_values it, else 0.";
+        let ready = "1 while every list is complete and every watch works, as /readyz says it, else 0.";
         let metrics = Self {
             program,
             leadership: Arc::default(),
