@@ -13,11 +13,12 @@
 //! 5. [`images`], [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
 //! 6. [`volumes`]: claims, volumes and what nodes take of them.
 //! 7. [`workload`]: the owners of pods.
-//! 8. [`crd`]: the CustomResourceDefinitions.
+//! 8. [`crd`]: the CustomResourceDefinitions. [`event`]: how long the message of an Event may be.
 
 pub mod budget;
 pub mod crd;
 pub mod dns;
+pub mod event;
 pub mod fault;
 #[cfg(test)]
 mod fields;

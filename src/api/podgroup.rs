@@ -201,7 +201,7 @@ pub struct PodGroupCondition {
     #[serde(rename = "transitionID", skip_serializing_if = "Option::is_none")]
     #[schemars(rename = "transitionID")]
     pub transition_id: Option<String>,
-    /// The type of the condition: Unschedulable or Scheduled.
+    /// The type of the condition: Unschedulable, Scheduled or podgroup.dev/Waiting.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(rename = "type")]
     pub kind: Option<String>,

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::api::membership::group_of;
 use crate::api::names::{CONTROLLER, GROUP_LABEL, GROUP_NAME};
-use crate::api::{GroupKey, Pod, PodGroup};
+use crate::api::{GroupKey, Pod, PodGroup, event};
 use crate::lifecycle::{Answer, Reply, Step, Version, Warning, answer};
 use crate::runtime::call::{CallError, Caller};
 use crate::runtime::clock;
@@ -177,7 +177,7 @@ impl Actor {
             },
             type_: Some("Warning".to_owned()),
             reason: Some(warning.reason.to_owned()),
-            message: Some(truncated(&warning.message)),
+            message: Some(event::message(&warning.message)),
             source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
             reporting_component: Some(CONTROLLER.to_owned()),
             first_timestamp: Some(now.clone()),
@@ -229,14 +229,6 @@ fn reply_to_error(error: CallError) -> Reply {
             Reply::Unknown
         }
     }
-}
-
-/// Cuts a message to the length that the API server accepts. The limit is not lower, because the message of an admission policy begins with two names
-/// and ends with the cause.
-fn truncated(message: &str) -> String {
-    // The API server accepts 1,024 bytes.
-    const BYTES: usize = 1000;
-    message.get(..message.floor_char_boundary(BYTES)).unwrap_or_default().to_owned()
 }
 
 /// Returns the name of an Event: the name of its object and the hash of its content. The object's name is cut so that the result is a DNS-1123

@@ -57,14 +57,6 @@ async fn the_list_finds_a_member_whatever_its_labels_are() {
 }
 
 #[test]
-fn a_long_message_is_cut_to_what_the_api_server_accepts() {
-    assert_eq!(truncated("short"), "short");
-    assert_eq!(truncated(&"x".repeat(2000)).len(), 1000);
-    // Each character has three bytes.
-    assert_eq!(truncated(&"字".repeat(2000)).len(), 999);
-}
-
-#[test]
 fn the_event_of_an_object_with_a_long_name_has_a_valid_name() {
     assert_eq!(event_name("rs", 7), "rs.0000000000000007");
     for end in ["-x", ".x", "-.x"] {

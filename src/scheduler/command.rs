@@ -13,7 +13,7 @@ use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, LEADER_CHANGED, QUEUE_PATH
 use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
-use crate::api::{GroupKey, Uid};
+use crate::api::{GroupKey, Uid, event};
 use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim, VolumeWrite};
 use crate::cycle::status::seconds;
 use crate::runtime::flags::QueueStatusBy;
@@ -354,15 +354,13 @@ fn warning(about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message:
 
 fn event_of(kind: &str, about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message: &str, now: Timestamp) -> Value {
     let time = seconds(now);
-    // The API server rejects a note of more than 1024 bytes.
-    let note: String = message.chars().take(250).collect();
     json!({
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": { "namespace": namespace, "generateName": format!("{SCHEDULER}-") },
         "involvedObject": about,
         "reason": reason,
-        "message": note,
+        "message": event::message(message),
         "type": kind,
         "firstTimestamp": time,
         "lastTimestamp": time,
