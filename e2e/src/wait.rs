@@ -23,6 +23,9 @@ use crate::{say, stall};
 /// How often a condition is checked. A read from a local API server takes about a millisecond.
 const PACE: Duration = Duration::from_millis(50);
 
+/// How long a wait goes on after its deadline: a machine that stalled until just now is known to have stalled only when `stall` has computed again.
+const COUNTED: Duration = Duration::from_millis(150);
+
 /// The result of one check.
 pub enum Seen<T> {
     /// The condition holds, with the wanted value.
@@ -172,6 +175,7 @@ where
     Fut: Future<Output = Result<Seen<T>>>,
 {
     let running = Deadline::start();
+    let mut was_over = false;
     loop {
         let last = match look().await {
             Ok(Seen::Yes(value)) => {
@@ -183,15 +187,17 @@ where
         };
         let (idle, deadline) = (running.idle(), deadline + Patience::now());
         let (elapsed, stalled) = running.elapsed();
+        let over = elapsed >= deadline + idle + stalled;
         // A condition without a deadline is checked once.
-        if deadline.is_zero() || elapsed >= deadline + idle + stalled {
+        if deadline.is_zero() || (over && was_over) {
             let text = format!(
                 "not within {deadline:?} (of {elapsed:.1?} the machine stalled for {stalled:.1?}, and a program could do nothing for {idle:.1?}): {what}; \
                  last seen: {last}"
             );
             return Err(DeadlinePassed(text).into());
         }
-        tokio::time::sleep(PACE).await;
+        was_over = over;
+        tokio::time::sleep(if over { COUNTED } else { PACE }).await;
     }
 }
 
@@ -199,13 +205,15 @@ where
 pub async fn in_time<T>(deadline: Duration, what: &str, act: impl Future<Output = T>) -> Option<T> {
     let running = Deadline::start();
     let over = async {
+        let mut was_over = false;
         loop {
             let (elapsed, stalled) = running.elapsed();
             let left = (deadline + stalled).saturating_sub(elapsed);
-            if left.is_zero() {
+            if left.is_zero() && was_over {
                 return;
             }
-            tokio::time::sleep(left).await;
+            was_over = left.is_zero();
+            tokio::time::sleep(if was_over { COUNTED } else { left }).await;
         }
     };
     tokio::select! {
@@ -328,6 +336,26 @@ mod tests {
         assert_eq!(holds_after(secs(9), Duration::ZERO).await, (false, false), "nothing stalled, so the program is late");
         assert_eq!(holds_after(secs(9), secs(5)).await, (true, true));
         assert_eq!(holds_after(secs(20), secs(5)).await, (false, false), "later than the stalled time excuses");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_that_is_known_just_after_the_deadline_counts() {
+        let patience = Patience::default();
+        let counter = Arc::clone(&patience.stalled);
+        let (known, start) = (millis(5100), Instant::now());
+        let count = async {
+            for end in [start + known, start + secs(20) + known] {
+                tokio::time::sleep_until(end).await;
+                counter.fetch_add(5000, Ordering::Relaxed);
+            }
+        };
+        let waits = patience.over(async {
+            let look = || async move { Ok(Seen::when(start.elapsed() >= secs(9), || "too early".to_owned())) };
+            assert!(wait_until(secs(5), "it comes late", look).await.is_ok());
+            tokio::time::sleep_until(start + secs(20)).await;
+            assert!(in_time(secs(5), "it ends late", tokio::time::sleep(secs(9))).await.is_some());
+        });
+        tokio::join!(count, waits);
     }
 
     /// Runs a wait of five seconds that nothing fulfils, with the extra time of the mix. A client obeys a `Retry-After` for 30 s from each of these seconds on.
