@@ -54,7 +54,7 @@ pub async fn measure(repeat: u32) -> Result<()> {
     world.install(&setup).await?;
     let mut table = Vec::new();
     let outcome = rounds(&mut world, repeat, &mut table).await;
-    let against = world.verdict().await;
+    let against = world.verdict(true).await;
     // Ending a world waits for its processes.
     tokio::task::spawn_blocking(move || drop(world)).await?;
     outcome?;

@@ -335,12 +335,12 @@ impl World {
     }
 
     /// Returns everything that is wrong with the run, whatever the result of the case: the observer's findings, a program that ended by itself, a
-    /// request that the chart's RBAC refused. Ends the observer.
-    pub async fn verdict(&mut self) -> Vec<String> {
+    /// request that the chart's RBAC refused. With `rest` also what is wrong with a cluster at rest. Ends the observer.
+    pub async fn verdict(&mut self, rest: bool) -> Vec<String> {
         let excused = self.watched.as_ref().map(Watched::excused_refusals).unwrap_or_default();
         let mut against = match self.watched.take() {
             Some(watched) => {
-                let (findings, judged) = watched.finish(self.scheduler.is_some()).await;
+                let (findings, judged) = watched.finish(rest && self.scheduler.is_some()).await;
                 self.judged = judged;
                 findings.iter().map(|each| format!("the observer: {each}")).collect()
             }
