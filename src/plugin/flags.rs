@@ -98,7 +98,7 @@ pub enum Verb {
     },
     /// The queues as a tree: used, reserved, deserved and capability
     Tree {
-        /// With the groups in them
+        /// With the PodGroups in them
         #[arg(long)]
         groups: bool,
     },

@@ -179,7 +179,7 @@ impl Report {
             page.table(indent, row.groups.iter().flatten().map(|group| group.cells(self.now)).collect());
         }
         for (queue, groups) in &self.homeless {
-            page.heading(format!("Groups of queue {queue}, which does not exist"));
+            page.heading(format!("PodGroups of queue {queue}, which does not exist"));
             page.table(2, groups.iter().map(|group| group.cells(self.now)).collect());
         }
         gap::show(&mut page, &self.unknown);

@@ -46,7 +46,7 @@ root       ?
 b          ?
   queue \"b\" names the parent \"gone\", which does not exist
 
-Groups of queue nowhere, which does not exist
+PodGroups of queue nowhere, which does not exist
   ns/lost  -  0 bound, minMember 1
 ";
     assert_eq!(report.page(false).render(false), want);
@@ -80,6 +80,6 @@ fn a_deleted_queue_that_is_still_charged_is_shown() {
     let row = text.lines().find(|line| line.starts_with("research")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["research", "missing", "cpu", "3", "?", "-", "-"]);
     assert!(text.contains("\n  queue \"research\" does not exist\n") && !text.contains("gone"), "{text}");
-    assert!(text.contains("Groups of queue research, which does not exist\n  ns/runs"), "{text}");
+    assert!(text.contains("PodGroups of queue research, which does not exist\n  ns/runs"), "{text}");
     assert_eq!(report.json()["queues"][2]["exists"], false);
 }

@@ -254,8 +254,8 @@ fn every_obstacle_has_advice() {
     let closed = QueueFacts { closed_by_hand: true, ..queue("up", None, &[]) };
     let guarantees = |queue: QueueFacts, cpu| QueueFacts { guarantee: limits(&[("cpu", cpu)]), ..queue };
     let table = [
-        (of(group("ns", "g", 1, "gone"), vec![member(1)], vec![]), "queue gone must be made"),
-        (of(group("ns", "g", 1, "a"), vec![member(1)], vec![queue("a", Some("b"), &[])]), "queue b must be made"),
+        (of(group("ns", "g", 1, "gone"), vec![member(1)], vec![]), "queue gone must be created"),
+        (of(group("ns", "g", 1, "a"), vec![member(1)], vec![queue("a", Some("b"), &[])]), "queue b must be created"),
         (
             of(
                 group("ns", "g", 1, "kid"),
@@ -320,7 +320,7 @@ fn the_advice_names_no_missing_owner_and_no_gang_without_members() {
     let owned = changes(Some("Job j"), one());
     assert!(owned.contains("queue-name of its owner") && owned.contains("(or minMember must be 1)"), "{owned}");
     let alone = changes(None, Vec::new());
-    assert!(alone.contains("queue gone must be made, or the group name another (its spec.queue)"), "{alone}");
+    assert!(alone.contains("queue gone must be created, or the PodGroup must name another (its spec.queue)"), "{alone}");
     assert!(alone.contains("the gang lacks 2 of its 2 members:"), "{alone}");
 }
 

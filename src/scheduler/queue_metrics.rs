@@ -17,7 +17,7 @@ const NANOS: i128 = 1_000_000_000;
 const AMOUNTS: [(Of, &str, &str); 9] = [
     (Of::Allocated, "scheduler_queue_allocated", "What the pods of the queue and of all queues below it use."),
     (Of::AllocatedItself, "scheduler_queue_allocated_itself", "What the pods of the queue use, without those of queues below it."),
-    (Of::Reserved, "scheduler_queue_reserved", "What groups in the queue and below it are admitted for and have no pods for yet."),
+    (Of::Reserved, "scheduler_queue_reserved", "What admitted PodGroups in the queue and below it have reserved and do not use yet."),
     (Of::Capability, "scheduler_queue_capability", "The queue's ceiling as it states it; absent where it states none."),
     (Of::Deserved, "scheduler_queue_deserved", "What the queue deserves as it states it; absent where it states nothing."),
     (Of::Guarantee, "scheduler_queue_guarantee", "What the queue is guaranteed as it states it; absent where it states nothing."),

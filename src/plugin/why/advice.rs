@@ -29,13 +29,13 @@ impl<'a> Refused<'a> {
             Code::BindUnanswered => {
                 "the API server must answer the bindings: see its log, and webhooks for pods/binding that hang".to_owned()
             }
-            Code::ClaimBeingDeleted => format!("the claim must be made again: it is being deleted, and stays so while a pod uses it{}", self.detail()),
+            Code::ClaimBeingDeleted => format!("the claim must be created again: it is being deleted, and stays so while a pod uses it{}", self.detail()),
             Code::ClaimInUse => "the pod that uses the claim must end: one pod at a time may use it (ReadWriteOncePod)".to_owned(),
             Code::ClaimLost => format!("the volume of the claim must exist again, or the claim be made again{}", self.detail()),
             Code::ClaimNotBound => format!("the claim must be bound to a volume: the Events of the claim say what keeps it from that{}", self.detail()),
-            Code::ClaimNotFound => format!("the claim must be made{}", self.detail()),
+            Code::ClaimNotFound => format!("the claim must be created{}", self.detail()),
             Code::ClaimNotOwned => format!("the claim with the name that the pod needs must be deleted, or the pod be named otherwise{}", self.detail()),
-            Code::StorageClassNotFound => format!("the StorageClass must be made, or the claim name another{}", self.detail()),
+            Code::StorageClassNotFound => format!("the StorageClass must be created, or the claim must name another{}", self.detail()),
             Code::NoVolume => "a volume of the class, size and access modes of the claims must be free on a node with room, or the StorageClass make volumes for it (provisioner, allowedTopologies)".to_owned(),
             Code::NotEnoughStorage => "a node with room must have enough storage for the volumes of the claims: smaller claims, more storage (the CSIStorageCapacity objects of the class), or a node be added".to_owned(),
             Code::VolumeBackoff => format!("the claims must get volumes: their Events say what keeps them from that{}; the scheduler retries within a minute, and a claim that is tied to a node stays tied to it", self.detail()),
@@ -71,7 +71,7 @@ impl<'a> Refused<'a> {
             Code::PodGroupNotFound => {
                 let name = self.explanation.and_then(|all| all.pod_group.as_deref()).map(|name| format!(" {name}")).unwrap_or_default();
                 format!(
-                    "PodGroup{name} must be made, or its pods not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet \
+                    "PodGroup{name} must be created, or its pods must not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet \
                      or a group of a LeaderWorkerSet (podgroup.dev/gang) if the pod template names a scheduler that it serves"
                 )
             }
@@ -84,8 +84,8 @@ impl<'a> Refused<'a> {
                 format!("{} must be opened{}", self.named(), command.unwrap_or_default())
             }
             Code::QueueInvalid => format!("{} must have a valid place in the tree of queues", self.named()),
-            Code::QueueNotFound => format!("{} must be made, or the group name another", self.named()),
-            Code::QueueNotLeaf => "the group must name a queue that has none below it".to_owned(),
+            Code::QueueNotFound => format!("{} must be created, or the PodGroup must name another", self.named()),
+            Code::QueueNotLeaf => "the PodGroup must name a queue that has none below it".to_owned(),
             Code::QueueQuotaExceeded => self.of_quota(),
             Code::RoomReserved => {
                 "nothing: it is beyond minMember, and waits until PodGroups that were admitted first have their nodes or their admission ends".to_owned()
@@ -202,7 +202,9 @@ impl<'a> Refused<'a> {
 
     fn of_field(&self) -> String {
         match self.queue() {
-            Some(queue) => format!("queue {queue} must leave out what is not supported{}, or the group name another queue", self.detail()),
+            Some(queue) => {
+                format!("queue {queue} must leave out what is not supported{}, or the PodGroup must name another queue", self.detail())
+            }
             None => format!("leave out what is not supported{}", self.detail()),
         }
     }

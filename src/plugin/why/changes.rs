@@ -144,7 +144,7 @@ fn there(members: &Members) -> u32 {
     [members.placed, members.succeeded, members.waiting, members.gated, members.blocked].into_iter().fold(0, u32::saturating_add)
 }
 
-/// Returns the number of pods that must be made before the gang is complete.
+/// Returns the number of pods that must be created before the gang is complete.
 fn missing(group: &GroupFacts, members: &Members) -> u32 {
     group.min_member.saturating_sub(there(members))
 }
@@ -202,9 +202,9 @@ fn of_fault(fault: &QueueFault, known: &Known<'_>) -> String {
             let meant =
                 queues.and_then(|queues| nearest(queue, queues.names())).map(|meant| format!(", perhaps {meant}")).unwrap_or_default();
             let place = if known.owned { "annotation scheduling.volcano.sh/queue-name of its owner" } else { "its spec.queue" };
-            format!("queue {queue} must be made, or the group name another{meant} ({place})")
+            format!("queue {queue} must be created, or the PodGroup must name another{meant} ({place})")
         }
-        Why::MissingParent { parent } => format!("queue {parent} must be made, or queue {queue} name another parent"),
+        Why::MissingParent { parent } => format!("queue {parent} must be created, or queue {queue} must name another parent"),
         Why::Cycle => format!("one of the queues above {queue} must name a parent that is not below it"),
         Why::TooDeep => format!("queue {queue} must stand nearer to root"),
         Why::Guarantees(excess) => {
@@ -216,7 +216,7 @@ fn of_fault(fault: &QueueFault, known: &Known<'_>) -> String {
             let below = queues.map(|queues| queues.below(queue)).unwrap_or_default();
             let leaf = |name: &&String| queues.is_some_and(|queues| queues.children(name).next().is_none());
             let leaves: Vec<&str> = below.iter().filter(leaf).map(String::as_str).collect();
-            format!("the group must name a queue that has none below it: {}", some(&leaves))
+            format!("the PodGroup must name a queue that has none below it: {}", some(&leaves))
         }
     }
 }

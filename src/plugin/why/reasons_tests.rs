@@ -164,7 +164,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         (
             "PodGroupNotFound",
             Case::said(Refusal::NoGroup { name: "g".into() }),
-            "PodGroup g must be made, or its pods not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet or a group of a LeaderWorkerSet (podgroup.dev/gang)",
+            "PodGroup g must be created, or its pods must not name it (annotation scheduling.k8s.io/group-name); the controller makes that of a JobSet or a group of a LeaderWorkerSet (podgroup.dev/gang)",
         ),
         (
             "NodeAffinity",
@@ -177,7 +177,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         ("ClaimNotBound", Case::of_claim(WhyUnusable::NotBound { class: None }), "must be bound to a volume"),
         ("ClaimNotFound", Case::of_claim(WhyUnusable::NotFound), "persistentvolumeclaim \"data\" not found"),
         ("ClaimNotOwned", Case::of_claim(WhyUnusable::NotOwned), "must be deleted"),
-        ("StorageClassNotFound", Case::of_claim(WhyUnusable::ClassNotFound { class: "c".into() }), "the StorageClass must be made"),
+        ("StorageClassNotFound", Case::of_claim(WhyUnusable::ClassNotFound { class: "c".into() }), "the StorageClass must be created"),
         ("NoVolume", Case::of_volumes(Reason::NoVolume), "must be free on"),
         ("NotEnoughStorage", Case::of_volumes(Reason::NotEnoughStorage), "enough storage"),
         ("VolumeBackoff", backoff(Step::Volumes, "not in time"), "stays tied to it"),
@@ -277,7 +277,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         (
             "QueueInvalid",
             Case::of_queue("q", Fault::MissingParent { parent: "p".into() }, vec![queue("q", Some("p"), &[])]),
-            "queue p must be made",
+            "queue p must be created",
         ),
         (
             "QueueClosed",
@@ -290,7 +290,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         (
             "QueueNotFound",
             Case { group: group("ns", "g", 1, "sience"), ..Case::of_queue("sience", Fault::NotFound, vec![queue("science", None, &[])]) },
-            "queue sience must be made, or the group name another, perhaps science (",
+            "queue sience must be created, or the PodGroup must name another, perhaps science (",
         ),
         (
             "QueueNotLeaf",
