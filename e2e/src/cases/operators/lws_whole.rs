@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::api::ListParams;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::lws::{FLAG, WEBHOOKS, restart_container};
 use super::{
-    Page, apply, as_read, change, group_names, is_their_example, kind_of, pods, uid, variant, wait_minimum, wait_nothing, wait_owners,
-    wait_replaced, wait_running, wait_whole, with_spec,
+    Page, apply, as_read, change, delete_owner_first, group_names, is_their_example, kind_of, pods, uid, variant, wait_minimum,
+    wait_nothing, wait_owners, wait_replaced, wait_running, wait_whole, with_spec,
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
 use crate::objects::{field, has_node, make_node, podgroups};
@@ -43,7 +43,7 @@ pub(super) async fn set(w: &mut World) -> Result<()> {
 
     apply(w.cluster(), &variant(w.cluster(), &file, "LeaderWorkerSet", &[(TEMPLATE, json!({}))]).await?).await?;
     without_opt_in(&client).await?;
-    delete_set(&sets).await?;
+    delete_owner_first(&sets, SET).await?;
     wait_nothing(&client, PODS).await?;
 
     apply(w.cluster(), &file).await?;
@@ -64,7 +64,7 @@ pub(super) async fn set(w: &mut World) -> Result<()> {
     change(&sets, SET, json!({"spec": {"replicas": 2}})).await?;
     wait_running(&client, PODS, 8).await?;
     one_for_each_group(&client, 2).await?;
-    delete_set(&sets).await?;
+    delete_owner_first(&sets, SET).await?;
     wait_nothing(&client, PODS).await?;
     queue_uses(&client, "default", "cpu", "0").await?;
 
@@ -72,24 +72,16 @@ pub(super) async fn set(w: &mut World) -> Result<()> {
     apply(w.cluster(), &ready).await?;
     wait_whole(&client, PODS, 3).await?;
     group_says(&client, &group_named(&client, "0").await?, "the gang needs 4 members, 1 exist").await?;
-    delete_set(&sets).await?;
+    delete_owner_first(&sets, SET).await?;
     wait_nothing(&client, PODS).await?;
     let alone = json!({"annotations": {"podgroup.dev/gang": "leaderworkerset", MIN_MEMBER: "1"}});
     apply(w.cluster(), &variant(w.cluster(), &ready, "LeaderWorkerSet", &[(TEMPLATE, alone)]).await?).await?;
     wait_running(&client, PODS, 12).await?;
     wait_minimum(&client, &group_named(&client, "0").await?, 1).await?;
-    delete_set(&sets).await?;
+    delete_owner_first(&sets, SET).await?;
     wait_nothing(&client, PODS).await?;
     accounting_matches_api(w).await?;
     operator.end().await
-}
-
-/// Deletes the set as `kubectl delete` does, and waits until it is gone. With foreground deletion version 0.6.0 creates the StatefulSet of the leaders again and
-/// again while the set waits for its dependents.
-async fn delete_set(sets: &Api<DynamicObject>) -> Result<()> {
-    sets.delete(SET, &DeleteParams::background()).await?;
-    wait_until(secs(60), "the set is gone", || async { Ok(Seen::when(sets.get_opt(SET).await?.is_none(), || "it exists".to_owned())) })
-        .await
 }
 
 /// Waits until 11 of 12 pods run, and the PodGroups are those of four StatefulSets: one of the leaders, and one of the workers of each leader.

@@ -187,9 +187,19 @@ async fn uid(client: &Client, name: &str) -> Result<Option<String>> {
     Ok(api.get(name).await?.uid())
 }
 
-/// Deletes an operator's object, and waits until it is gone. The garbage collector looks for kinds that are new to it every 30 s.
+/// Deletes an operator's object after what it owns, and waits until it is gone. The garbage collector looks for kinds that are new to it every 30 s.
 async fn delete(api: &Api<DynamicObject>, name: &str) -> Result<()> {
-    api.delete(name, &DeleteParams::foreground()).await?;
+    delete_with(&DeleteParams::foreground(), api, name).await
+}
+
+/// Deletes an operator's object as `kubectl delete` does: before what it owns. With foreground deletion some operators create what it owns again and again while it
+/// waits for its dependents: Trainer the JobSet, LeaderWorkerSet 0.6.0 the StatefulSet of the leaders.
+async fn delete_owner_first(api: &Api<DynamicObject>, name: &str) -> Result<()> {
+    delete_with(&DeleteParams::background(), api, name).await
+}
+
+async fn delete_with(how: &DeleteParams, api: &Api<DynamicObject>, name: &str) -> Result<()> {
+    api.delete(name, how).await?;
     wait_until(secs(60), &format!("{name} is gone"), || async {
         Ok(Seen::when(api.get_opt(name).await?.is_none(), || "it exists".to_owned()))
     })

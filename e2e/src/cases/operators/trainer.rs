@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::{
-    Page, as_read, change, delete, end_pod, group_names, is_their_example, jobset, kind_of, pods, wait_condition, wait_minimum,
+    Page, as_read, change, delete_owner_first, end_pod, group_names, is_their_example, jobset, kind_of, pods, wait_condition, wait_minimum,
     wait_nothing, wait_owners, wait_running, wait_whole,
 };
 use crate::cases::seen::{accounting_matches_api, group_says, queue_uses};
@@ -60,12 +60,12 @@ pub(super) async fn train_job(w: &mut World) -> Result<()> {
     }
     wait_condition(&jobs, JOB, "Complete").await?;
     queue_uses(&client, "default", "cpu", "0").await?;
-    delete(&jobs, JOB).await?;
+    delete_owner_first(&jobs, JOB).await?;
     wait_nothing(&client, PODS).await?;
 
     page.apply(w.cluster()).await?;
     wait_running(&client, PODS, 3).await?;
-    delete(&jobs, JOB).await?;
+    delete_owner_first(&jobs, JOB).await?;
     wait_nothing(&client, PODS).await?;
     queue_uses(&client, "default", "cpu", "0").await?;
     accounting_matches_api(w).await?;
