@@ -122,17 +122,31 @@ impl Patience {
 struct Deadline {
     start: Instant,
     stalled_before: Duration,
+    /// Whether it was over when [`Self::left`] was asked last.
+    was_over: bool,
 }
 
 impl Deadline {
     fn start() -> Self {
-        Self { start: Instant::now(), stalled_before: Patience::stalled() }
+        Self { start: Instant::now(), stalled_before: Patience::stalled(), was_over: false }
     }
 
     /// Returns the time since the start, and the stalled part of it.
     fn elapsed(&self) -> (Duration, Duration) {
         let elapsed = self.start.elapsed();
         (elapsed, Patience::stalled().saturating_sub(self.stalled_before).min(elapsed))
+    }
+
+    /// Returns how long is left of this limit: at the first question after its end [`COUNTED`], and then nothing.
+    fn left(&mut self, limit: Duration) -> Option<Duration> {
+        let (elapsed, stalled) = self.elapsed();
+        let left = (limit + stalled).saturating_sub(elapsed);
+        let was_over = std::mem::replace(&mut self.was_over, left.is_zero());
+        match (left.is_zero(), was_over) {
+            (false, _) => Some(left),
+            (true, false) => Some(COUNTED),
+            (true, true) => None,
+        }
     }
 
     /// Returns for how long since the start a program could do nothing.
@@ -174,8 +188,7 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Seen<T>>>,
 {
-    let running = Deadline::start();
-    let mut was_over = false;
+    let mut running = Deadline::start();
     loop {
         let last = match look().await {
             Ok(Seen::Yes(value)) => {
@@ -186,34 +199,26 @@ where
             Err(error) => say::brief(&error),
         };
         let (idle, deadline) = (running.idle(), deadline + Patience::now());
-        let (elapsed, stalled) = running.elapsed();
-        let over = elapsed >= deadline + idle + stalled;
         // A condition without a deadline is checked once.
-        if deadline.is_zero() || (over && was_over) {
+        let left = if deadline.is_zero() { None } else { running.left(deadline + idle) };
+        let Some(left) = left else {
+            let (elapsed, stalled) = running.elapsed();
             let text = format!(
                 "not within {deadline:?} (of {elapsed:.1?} the machine stalled for {stalled:.1?}, and a program could do nothing for {idle:.1?}): {what}; \
                  last seen: {last}"
             );
             return Err(DeadlinePassed(text).into());
-        }
-        was_over = over;
-        tokio::time::sleep(if over { COUNTED } else { PACE }).await;
+        };
+        tokio::time::sleep(if running.was_over { left } else { PACE }).await;
     }
 }
 
 /// Returns the result of `act` if it ends within the deadline, which moves while the machine stalls.
 pub async fn in_time<T>(deadline: Duration, what: &str, act: impl Future<Output = T>) -> Option<T> {
-    let running = Deadline::start();
+    let mut running = Deadline::start();
     let over = async {
-        let mut was_over = false;
-        loop {
-            let (elapsed, stalled) = running.elapsed();
-            let left = (deadline + stalled).saturating_sub(elapsed);
-            if left.is_zero() && was_over {
-                return;
-            }
-            was_over = left.is_zero();
-            tokio::time::sleep(if was_over { COUNTED } else { left }).await;
+        while let Some(left) = running.left(deadline) {
+            tokio::time::sleep(left).await;
         }
     };
     tokio::select! {
