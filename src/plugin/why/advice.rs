@@ -31,7 +31,7 @@ impl<'a> Refused<'a> {
             }
             Code::ClaimBeingDeleted => format!("the claim must be created again: it is being deleted, and stays so while a pod uses it{}", self.detail()),
             Code::ClaimInUse => "the pod that uses the claim must end: one pod at a time may use it (ReadWriteOncePod)".to_owned(),
-            Code::ClaimLost => format!("the volume of the claim must exist again, or the claim be made again{}", self.detail()),
+            Code::ClaimLost => format!("the volume of the claim must exist again, or the claim must be created again{}", self.detail()),
             Code::ClaimNotBound => format!("the claim must be bound to a volume: the Events of the claim say what keeps it from that{}", self.detail()),
             Code::ClaimNotFound => format!("the claim must be created{}", self.detail()),
             Code::ClaimNotOwned => format!("the claim with the name that the pod needs must be deleted, or the pod be named otherwise{}", self.detail()),
