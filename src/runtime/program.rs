@@ -2,11 +2,12 @@
 //!
 //! Each task belongs to a [`Stage`]. When the program ends, the stages end one after the other. Each stage has a time limit, and
 //! what has not ended by then is aborted. First the work ends, then the lease is released (never while a write may be in
-//! progress), and the health endpoint ends last. The limits add up to less than two seconds, unless a program allows its work more
-//! ([`Program::allow_work`]):
+//! progress), and the health endpoint ends last. The limits add up to less than four seconds, unless a program allows its work more
+//! ([`Program::allow_work`]). A healthy program ends in a fraction of that. The lease has more than the rest: a lease that is not released makes the next leader
+//! wait until it runs out:
 //!
 //! ```text
-//!   signal, or a task that ended ──► Work 1 s ──► Lease 0.5 s ──► Serve 0.3 s ──► exit 0 (signal) or 1
+//!   signal, or a task that ended ──► Work 1 s ──► Lease 2 s ──► Serve 0.3 s ──► exit 0 (signal) or 1
 //! ```
 //!
 //! In a healthy program no task ends by itself. So a task that ends also ends the program: a watch that silently
@@ -35,7 +36,7 @@ pub enum Stage {
 }
 
 const STAGES: [(Stage, Duration); 3] =
-    [(Stage::Work, Duration::from_millis(1000)), (Stage::Lease, Duration::from_millis(500)), (Stage::Serve, Duration::from_millis(300))];
+    [(Stage::Work, Duration::from_millis(1000)), (Stage::Lease, Duration::from_millis(2000)), (Stage::Serve, Duration::from_millis(300))];
 
 /// The tasks of a program.
 #[derive(Debug)]

@@ -92,7 +92,7 @@ spec:
       {{- end }}
       automountServiceAccountToken: true
       enableServiceLinks: false
-      # The controller ends within two seconds of SIGTERM. The scheduler waits up to 20 s for the outcome of the bindings that it has sent, so that the next
+      # The controller ends within four seconds of SIGTERM. The scheduler waits up to 20 s for the outcome of the bindings that it has sent, so that the next
       # leader can start at once. The rest is for a slow node.
       terminationGracePeriodSeconds: {{ eq .component "scheduler" | ternary 30 10 }}
       {{- with .root.Values.imagePullSecrets }}
