@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::faults::{Counts, Faults};
 use crate::observer::JudgedConstraints;
@@ -18,7 +18,7 @@ use crate::order::longest_first;
 use crate::report::{Outcome, base, compare_rights, sum_up};
 use crate::rights::Rights;
 use crate::scratch::Scratch;
-use crate::wait::DeadlinePassed;
+use crate::wait::{DeadlinePassed, in_time};
 use crate::world::{Setup, World};
 use crate::{artifacts, disk, programs, say, scratch, stall};
 
@@ -214,23 +214,24 @@ pub(crate) struct Prepared {
     name: String,
     seed: u64,
     world: Result<World>,
-    /// How long the cluster took to boot.
+    /// How long the cluster took to boot, and for how long the machine stalled meanwhile.
     booted: Duration,
+    stalled: Duration,
 }
 
 /// Starts the cluster of a case, and does nothing in it.
 pub(crate) async fn prepare(case: Case, name: String, seed: u64) -> Prepared {
-    let start = Instant::now();
+    let (start, stalled_before) = (Instant::now(), stall::total());
     let world = match Scratch::new(&case.id) {
         Ok(scratch) => World::bare(scratch, &case.id.to_lowercase(), &case.setup, seed).await,
         Err(error) => Err(error),
     };
-    Prepared { case, name, seed, world, booted: start.elapsed() }
+    Prepared { case, name, seed, world, booted: start.elapsed(), stalled: stall::total().saturating_sub(stalled_before) }
 }
 
 /// Runs a case in the cluster that was started for it.
 pub(crate) async fn play(prepared: Prepared) -> Outcome {
-    let Prepared { case, name, seed, world, booted } = prepared;
+    let Prepared { case, name, seed, world, booted, stalled } = prepared;
     let (start, stalled_before) = (Instant::now(), stall::total());
     say::line(format!("        {name}: {}", case.title));
     let Judged { reasons, only_late, artifacts, faults, rights, constraints } = match world {
@@ -238,7 +239,7 @@ pub(crate) async fn play(prepared: Prepared) -> Outcome {
         Err(error) => Judged { reasons: vec![say::brief(&error)], ..Judged::default() },
     };
     let faults = (case.setup.faults == Faults::Mix).then_some(faults);
-    let (took, stalled) = (booted + start.elapsed(), stall::total().saturating_sub(stalled_before));
+    let (took, stalled) = (booted + start.elapsed(), stalled + stall::total().saturating_sub(stalled_before));
     Outcome { name, reasons, took, only_late, stalled, artifacts, seed, faults, rights, constraints }
 }
 
@@ -265,13 +266,13 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
         world.install(&case.setup).await?;
         (case.steps)(&mut world).await
     };
-    match AssertUnwindSafe(timeout(case.time, patience.over(whole))).catch_unwind().await {
-        Ok(Ok(Ok(()))) => {}
-        Ok(Ok(Err(error))) => {
+    match AssertUnwindSafe(in_time(case.time, "the case", patience.over(whole))).catch_unwind().await {
+        Ok(Some(Ok(()))) => {}
+        Ok(Some(Err(error))) => {
             late = error.downcast_ref::<DeadlinePassed>().is_some();
             reasons.push(say::brief(&error));
         }
-        Ok(Err(_)) => {
+        Ok(None) => {
             late = true;
             reasons.push(format!("it took over {:?}", case.time));
         }

@@ -36,6 +36,8 @@ pub struct ClusterOptions {
     pub feature_gates: Vec<String>,
     /// API versions that are off by default, `group/version=true`.
     pub runtime_config: Vec<String>,
+    /// Whether etcd waits for the disk, as in a real cluster: for measurements. In a case a slow disk would only stall the API server, and no case takes the power away.
+    pub fsync: bool,
     /// `component=key=value`.
     pub extra_args: Vec<String>,
 }
@@ -258,6 +260,13 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     }
     // There is one instance. With an election it would wait for its own lease to expire after a restart.
     flag("extra-args", "kube-controller-manager=leader-elect=false".to_owned());
+    if options.kube_scheduler {
+        flag("extra-args", "kube-scheduler=leader-elect=false".to_owned());
+    }
+    if !options.fsync {
+        // What etcd has written outlives its kill.
+        flag("extra-args", "etcd=unsafe-no-fsync=true".to_owned());
+    }
     // The case writes the status of a pod with this annotation: see workloads::kinds.
     flag("extra-args", "kwok-controller=disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom".to_owned());
     // One file (the default starts a new one after 100 MiB), because `called` reads it from a position on.

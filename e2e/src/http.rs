@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The timeout of a request. A local program that needs longer does not answer.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns status and body of `GET path` at `127.0.0.1:port`. It uses HTTP/1.0, so the response ends with the connection and is never chunked.
 pub async fn get(port: u16, path: &str) -> Result<(u16, String)> {

@@ -112,7 +112,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| {
+    let outcome = runtime().and_then(|runtime| {
         runtime.block_on(async {
             tokio::select! {
                 outcome = act(arguments.verb) => outcome,
@@ -129,6 +129,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns a runtime with more threads than processors: some tasks block theirs for a moment (the observer reads a log, or waits for its oracle), and the waits of
+/// other cases must go on meanwhile.
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(16).enable_all().build()?)
 }
 
 async fn act(verb: Verb) -> Result<bool> {

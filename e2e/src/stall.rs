@@ -111,6 +111,7 @@ mod tests {
             }
         });
         let (took, lost) = (start.elapsed(), total().saturating_sub(before));
-        assert!(lost > millis(100) && lost <= took, "{lost:?} of {took:?}");
+        // A beat counts when it ends, and the first may have begun before the start.
+        assert!(lost > millis(100) && lost <= took + millis(1000), "{lost:?} of {took:?}");
     }
 }

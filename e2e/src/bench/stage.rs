@@ -24,7 +24,7 @@ pub struct Stage {
 impl Stage {
     /// Starts control plane, chart and nodes, without a scheduler. No component has client-side request limits.
     pub async fn start(nodes: usize) -> Result<Self> {
-        let options = ClusterOptions { name: "bench".to_owned(), disable_qps_limits: true, ..ClusterOptions::default() };
+        let options = ClusterOptions { name: "bench".to_owned(), disable_qps_limits: true, fsync: true, ..ClusterOptions::default() };
         let cluster = Cluster::start(options).await?;
         chart::install(&cluster, &[]).await?;
         chart::settle(&cluster, true).await?;

@@ -235,9 +235,11 @@ impl Control {
         (kept.elapsed() < VIEW_LIFETIME).then_some((parts, body))
     }
 
-    /// Lets the requests go that are held at this moment.
-    pub(super) fn release(&self) {
+    /// Lets the requests go that are held at this moment. Returns how many were held or delayed.
+    pub(super) fn release(&self) -> usize {
+        let held = *self.held.borrow();
         self.gone.send_modify(|gone| *gone += 1);
+        held
     }
 
     /// Waits until the held requests are let go.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hyper::server::conn::http1;
@@ -16,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
@@ -86,9 +88,9 @@ impl HttpProxy {
         self.control.add_rule(rule);
     }
 
-    /// Lets the requests go that are held at this moment.
-    pub fn release(&self) {
-        self.control.release();
+    /// Lets the requests go that are held at this moment. Returns how many were held or delayed.
+    pub fn release(&self) -> usize {
+        self.control.release()
     }
 
     /// Lets so many writes through (not those of Events and Leases). The next one and every request after it is cut, as if the program had died there.
@@ -180,7 +182,11 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, control: Arc<Control>, 
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Ok((client, _)) = listener.accept().await else { continue };
+        let Ok((client, _)) = listener.accept().await else {
+            // There is no file handle left, for example.
+            sleep(Duration::from_millis(50)).await;
+            continue;
+        };
         connections.spawn(serve(client, tls.clone(), Arc::clone(&control), server.clone()));
     }
 }

@@ -31,7 +31,7 @@ impl Stage {
     /// Starts control plane and chart, without programs. kube-controller-manager has no client-side request limits, as in large clusters. `flags` are
     /// for the controller.
     pub async fn start(name: &str, flags: &[String]) -> Result<Self> {
-        let options = ClusterOptions { name: name.to_owned(), disable_qps_limits: true, ..ClusterOptions::default() };
+        let options = ClusterOptions { name: name.to_owned(), disable_qps_limits: true, fsync: true, ..ClusterOptions::default() };
         let cluster = Cluster::start(options).await?;
         chart::install(&cluster, &[]).await?;
         chart::settle(&cluster, true).await?;
