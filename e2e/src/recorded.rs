@@ -18,10 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::objects::{field, podgroups};
-use crate::wait::secs;
+use crate::stall;
+use crate::wait::{in_time, secs};
 use crate::workloads::owner::Kind;
 
-/// How long a controller may not have seen a change of the replicas, on a machine that may hang for a while.
+/// How long a controller may not have seen a change of the replicas. Time for which the machine stalls does not count.
 const SEEN: Duration = secs(5);
 
 /// How long a minMember may be too large: the same time, and as long again until the write is seen.
@@ -68,19 +69,21 @@ impl Recording {
     /// Ends the recording and fails if a rule is violated. Returns the number of versions of PodGroups, which must not be 0.
     pub async fn judge(mut self) -> Result<usize> {
         // The recording must have seen everything that a list shows now, or its end is missing.
-        let mut newest = Vec::new();
-        for api in [Kind::ReplicaSet.api(&self.client), podgroups(&self.client)] {
-            newest
-                .extend(api.list_metadata(&ListParams::default()).await?.items.iter().filter_map(|item| number(&item.resource_version())));
-        }
-        let newest = newest.into_iter().max().unwrap_or(0);
         let mut all: Vec<Version> = Vec::new();
-        let deadline = Instant::now() + secs(10);
-        while all.iter().map(|version| version.version).max().unwrap_or(0) < newest {
-            ensure!(Instant::now() < deadline, "the recording is behind the lists");
-            match tokio::time::timeout_at(deadline, self.seen.recv()).await {
-                Ok(Some(version)) => all.push(version),
-                Ok(None) | Err(_) => anyhow::bail!("the recording ended: {:?}", self.tasks.join_next().await),
+        for (what, api) in [(What::Set, Kind::ReplicaSet.api(&self.client)), (What::Group, podgroups(&self.client))] {
+            let listed = api.list_metadata(&ListParams::default()).await?;
+            let newest = listed.items.iter().filter_map(|item| number(&item.resource_version())).max().unwrap_or(0);
+            let text = format!("the recording of {what:?} has version {newest}");
+            let seen = in_time(secs(10), &text, async {
+                while !all.iter().any(|version| version.what == what && version.version >= newest) && newest > 0 {
+                    all.push(self.seen.recv().await?);
+                }
+                Some(())
+            });
+            match seen.await {
+                Some(Some(())) => {}
+                Some(None) => anyhow::bail!("the recording ended: {:?}", self.tasks.join_next().await),
+                None => anyhow::bail!("not within 10 s: {text}"),
             }
         }
         self.tasks.shutdown().await;
@@ -88,12 +91,18 @@ impl Recording {
             all.push(version);
         }
         all.sort_by_key(|version| version.version);
-        let wrong = wrong(&all, Instant::now());
+        let wrong = wrong(&all, awake());
         ensure!(wrong.is_empty(), "{}", wrong.join("; "));
         let groups = all.iter().filter(|version| version.what == What::Group).count();
         ensure!(groups > 0, "no version of any PodGroup was seen");
         Ok(groups)
     }
+}
+
+/// Returns the time of a clock that stands still while the machine stalls.
+fn awake() -> Instant {
+    let now = Instant::now();
+    now.checked_sub(stall::total()).unwrap_or(now)
 }
 
 fn number(text: &Option<String>) -> Option<u64> {
@@ -116,7 +125,7 @@ async fn follow(what: What, api: Api<DynamicObject>, mut from: String, send: mps
                 What::Group => (object.name_any().trim_start_matches("podgroup-").to_owned(), "/spec/minMember"),
             };
             let number = (!gone).then(|| field(&object, key).as_i64().unwrap_or(1));
-            let version = Version { version: number_of(&from)?, at: Instant::now(), what, uid, number };
+            let version = Version { version: number_of(&from)?, at: awake(), what, uid, number };
             if send.send(version).is_err() {
                 return Ok(());
             }

@@ -31,9 +31,7 @@ async fn control_plane(name: &str, kube_scheduler: bool) -> Result<(Cluster, Req
     let cluster = Cluster::start(ClusterOptions { name: name.to_owned(), kube_scheduler, ..ClusterOptions::default() }).await?;
     let crds = e2e::kit::repository().join("crds");
     cluster.run("kubectl", &["apply", "-f", crds.to_str().context("the path is not UTF-8")?]).await?;
-    cluster
-        .run("kubectl", &["wait", "--for=condition=Established", "crd/podgroups.scheduling.volcano.sh", "crd/queues.scheduling.volcano.sh"])
-        .await?;
+    cluster.crds_established().await?;
     let requests = Requests { admin: cluster.client(), kubeconfig: cluster.kubeconfig().to_owned() };
     Ok((cluster, requests))
 }

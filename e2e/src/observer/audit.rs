@@ -26,6 +26,8 @@ pub struct Audit {
     calls: BTreeMap<Call, u64>,
     findings: Vec<Finding>,
     markers: Vec<String>,
+    /// How many of `bound` the log has before the last marker.
+    bound_before_marker: u64,
     scheduler: String,
     /// Requests that were received at this time or before, in milliseconds, are not judged.
     begins: i64,
@@ -45,6 +47,7 @@ impl Audit {
             calls: BTreeMap::new(),
             findings: Vec::new(),
             markers: Vec::new(),
+            bound_before_marker: 0,
             scheduler: scheduler.to_owned(),
             begins: i64::MIN,
             bound: 0,
@@ -63,9 +66,9 @@ impl Audit {
         &self.calls
     }
 
-    /// Returns how many bindings by the scheduler the API server has accepted.
-    pub fn bound(&self) -> u64 {
-        self.bound
+    /// Returns how many bindings by the scheduler the API server had accepted before it answered the last marker.
+    pub fn bound_before_marker(&self) -> u64 {
+        self.bound_before_marker
     }
 
     /// Returns the findings so far.
@@ -95,6 +98,7 @@ impl Audit {
         let (verb, name, resource) = (text("/verb"), text("/objectRef/name"), resource(&event));
         if name.starts_with(super::MARKER_PREFIX) {
             self.markers.push(name.to_owned());
+            self.bound_before_marker = self.bound;
         }
         *self.calls.entry(Call { user: user.to_owned(), verb: verb.to_owned(), resource: resource.clone() }).or_default() += 1;
         let object = format!("{resource} {}/{name}", text("/objectRef/namespace"));
@@ -262,7 +266,7 @@ mod tests {
         let found = |lines: &[Value]| {
             let mut audit = Audit::new("c", "s");
             lines.iter().for_each(|line| audit.line(&line.to_string(), 0));
-            (audit.findings().iter().map(|finding| finding.check).collect::<Vec<_>>(), audit.bound())
+            (audit.findings().iter().map(|finding| finding.check).collect::<Vec<_>>(), audit.bound)
         };
         let (dry, real) = (request("create", "eviction", "?dryRun=All", 201), request("create", "eviction", "", 201));
         assert_eq!(found(&[dry, real.clone()]), (vec![], 0));
@@ -317,9 +321,30 @@ mod tests {
         ] {
             audit.line(&line.to_string(), 20_000);
         }
-        assert_eq!((audit.findings(), audit.bound(), audit.calls().values().sum::<u64>()), (&[][..], 1, 6));
+        assert_eq!((audit.findings(), audit.bound, audit.calls().values().sum::<u64>()), (&[][..], 1, 6));
         audit.line(&request(11, "binding", "", 403).to_string(), 20_000);
         assert_eq!(audit.findings().len(), 1);
+    }
+
+    #[test]
+    fn bindings_that_the_log_has_after_the_last_marker_need_not_be_judged_yet() {
+        let line = |user: &str, verb: &str, resource: &str, sub: &str, name: &str| {
+            let reference = json!({"resource": resource, "subresource": sub, "namespace": "n", "name": name});
+            json!({"stage": "ResponseComplete", "verb": verb, "user": {"username": user}, "objectRef": reference, "responseStatus": {"code": 201}}).to_string()
+        };
+        let (binding, marker) = (line("s", "create", "pods", "binding", "p"), |name: &str| line("admin", "get", "podgroups", "", name));
+        let mut audit = Audit::new("c", "s");
+        let mut seen = Vec::new();
+        for each in [
+            &binding,
+            &marker(&format!("{}1", super::super::MARKER_PREFIX)),
+            &binding,
+            &marker(&format!("{}2", super::super::MARKER_PREFIX)),
+        ] {
+            audit.line(each, 0);
+            seen.push(audit.bound_before_marker());
+        }
+        assert_eq!(seen, [0, 1, 1, 2]);
     }
 
     #[test]

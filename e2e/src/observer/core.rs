@@ -262,10 +262,10 @@ impl Core {
         self.constraints.counts()
     }
 
-    /// Returns a finding where the audit log has more bindings by the scheduler than were judged. A pod that was bound and deleted while the watch missed
-    /// versions cannot be judged, so a run with such a gap proves less and is not a failure.
+    /// Returns a finding where the audit log has more bindings by the scheduler, before the last marker, than were judged. A pod that was bound and deleted
+    /// while the watch missed versions cannot be judged, so a run with such a gap proves less and is not a failure.
     pub(super) fn unjudged(&self) -> Option<Finding> {
-        let (bound, judged) = (self.audit.bound(), self.judged_bindings());
+        let (bound, judged) = (self.audit.bound_before_marker(), self.judged_bindings());
         (self.gaps == 0 && judged < bound)
             .then(|| self.own_finding(&format!("only {judged} bindings were judged, the audit log has {bound} by the scheduler")))
     }

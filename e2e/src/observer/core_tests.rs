@@ -91,6 +91,10 @@ fn a_binding_that_was_not_judged_is_found() {
     let line = json!({"stage": "ResponseComplete", "verb": "create", "user": {"username": "b"}, "responseStatus": {"code": 201},
         "objectRef": {"resource": "pods", "subresource": "binding", "namespace": "n", "name": "p"}});
     core.audit.line(&line.to_string(), 0);
+    assert_eq!(core.unjudged(), None, "the watch need not have come so far");
+    let marker = json!({"stage": "ResponseComplete", "verb": "get", "user": {"username": "admin"},
+        "objectRef": {"resource": "podgroups", "namespace": "n", "name": core.new_marker()}});
+    core.audit.line(&marker.to_string(), 0);
     assert!(core.unjudged().is_some());
     core.gaps = 1;
     assert_eq!(core.unjudged(), None);

@@ -20,7 +20,7 @@ use super::facts::Names;
 use super::finding::Finding;
 use super::judge::Graces;
 use super::tail::Tail;
-use super::watch::{KINDS, barrier, watch};
+use super::watch::{KINDS, Reached, barrier, watch};
 
 /// How often the observer judges the history and reads the log.
 const BEAT: Duration = Duration::from_millis(100);
@@ -254,15 +254,14 @@ impl Observer {
     /// Waits until the history contains everything that happened before this call, for all kinds and in the log.
     async fn catch_up(&self) -> Result<()> {
         let deadline = deadline(CATCH_UP);
-        let reached = barrier(&self.client).await.context("list the objects to compare with")?;
-        let marker = self.shared.with(Core::new_marker);
-        if self.has_log {
-            // The marker is a PodGroup, because every audit policy for check 7 must log requests on PodGroups.
-            let groups =
-                ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"), "podgroups");
-            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), "default", &groups);
-            api.get_opt(&marker).await.context("request the marker for the audit log")?;
-        }
+        // A request may fail while the cluster is busy or restarts.
+        let (marker, reached) = loop {
+            match self.reach().await {
+                Ok(reached) => break reached,
+                Err(error) => ensure!(Instant::now() < deadline, "{error:#}"),
+            }
+            sleep(BEAT).await;
+        };
         loop {
             let behind = self.shared.with(|core| {
                 core.beat(0);
@@ -276,6 +275,20 @@ impl Observer {
             ensure!(Instant::now() < deadline, "the observer is behind with {}", behind.join(", "));
             sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Requests a new marker, and then lists every kind. So what the log has before the marker is in the lists.
+    async fn reach(&self) -> Result<(String, Vec<Reached>)> {
+        let marker = self.shared.with(Core::new_marker);
+        if self.has_log {
+            // The marker is a PodGroup, because every audit policy for check 7 must log requests on PodGroups.
+            let groups =
+                ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"), "podgroups");
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), "default", &groups);
+            api.get_opt(&marker).await.context("request the marker for the audit log")?;
+        }
+        let reached = barrier(&self.client).await.context("list the objects to compare with")?;
+        Ok((marker, reached))
     }
 }
 
