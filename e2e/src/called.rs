@@ -1,5 +1,5 @@
-//! Reads the controller's requests since a moment from the audit log. The API server writes the log before it answers, so it is complete for everything
-//! that a case has waited for.
+//! Reads the controller's requests since a moment from the audit log. The API server writes the log before it answers, so it is complete for the
+//! requests of the case itself. What the controller did may be seen in the cluster a moment before it is logged.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,8 +7,10 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use tokio::time::sleep;
 
 use crate::chart;
+use crate::wait::millis;
 use crate::world::World;
 
 /// A position in the audit log.
@@ -32,12 +34,23 @@ pub struct Called {
     pub line: String,
 }
 
-/// Returns the present position.
-pub fn now(w: &World) -> Result<Moment> {
-    Ok(Moment(std::fs::metadata(w.cluster().audit_log()).context("reading the audit log")?.len()))
+/// Returns the present position when the log shows no request of the controller for half a second: the cluster shows an object before the API server has logged its
+/// creation. It waits no longer than five seconds for a controller that goes on.
+pub async fn now(w: &World) -> Result<Moment> {
+    let end = |w: &World| anyhow::Ok(Moment(std::fs::metadata(w.cluster().audit_log()).context("reading the audit log")?.len()));
+    let mut moment = end(w)?;
+    for _ in 0..10 {
+        sleep(millis(500)).await;
+        if since(w, moment)?.is_empty() {
+            break;
+        }
+        moment = end(w)?;
+    }
+    Ok(moment)
 }
 
-/// Returns the controller's requests since a position, without those for its lease and without watches, which are logged when they end.
+/// Returns the controller's requests since a position, without those for its lease, without watches, which are logged when they end, and without the lists
+/// with limit=1, by which a watch asks for a resourceVersion.
 pub fn since(w: &World, moment: Moment) -> Result<Vec<Called>> {
     let mut file = File::open(w.cluster().audit_log()).context("reading the audit log")?;
     file.seek(SeekFrom::Start(moment.0))?;
@@ -64,7 +77,9 @@ fn read(line: &str, user: &str) -> Option<Called> {
     let entry: Value = serde_json::from_str(line).ok()?;
     let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (verb, resource, sub) = (text("/verb"), text("/objectRef/resource"), text("/objectRef/subresource"));
-    if text("/user/username") != user || verb == "watch" || resource == "leases" || resource.is_empty() {
+    // A watch asks for the resourceVersion of its kind by a list with limit=1.
+    let asks_for_version = verb == "list" && text("/requestURI").split(['?', '&']).any(|part| part == "limit=1");
+    if text("/user/username") != user || verb == "watch" || asks_for_version || resource == "leases" || resource.is_empty() {
         return None;
     }
     let resource = if sub.is_empty() { resource } else { format!("{resource}/{sub}") };
@@ -86,5 +101,12 @@ mod tests {
         assert_eq!(read("me", "update", "leases"), None);
         assert_eq!(read("me", "watch", "podgroups"), None);
         assert_eq!(read("you", "patch", "podgroups"), None);
+        let list = |limit: u32| {
+            format!(
+                r#"{{"user":{{"username":"me"}},"verb":"list","objectRef":{{"resource":"pods"}},"requestURI":"/api/v1/pods?a=b&limit={limit}"}}"#
+            )
+        };
+        assert!(super::read(&list(1), "me").is_none());
+        assert!(super::read(&list(100), "me").is_some());
     }
 }

@@ -1,5 +1,7 @@
 //! Reads the controller's Lease like `kubectl get lease`, and takes it from its holder like an admin or a replica with a wrong clock.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::jiff::Timestamp;
@@ -9,8 +11,11 @@ use kube::{Api, Client};
 use crate::chart;
 use crate::wait::{Seen, secs, wait_until};
 
-/// Flags for a short lease: 6 s, renewed every half second, given up after 5 s. A machine that is busy for a second or two does not lose it.
-pub const QUICK: [&str; 3] = ["--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms"];
+/// Flags for a short lease: 10 s, renewed every half second, given up after 8 s. A machine that is busy for a few seconds does not lose it.
+pub const QUICK: [&str; 3] = ["--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms"];
+
+/// Longer than a lease of [`QUICK`].
+pub const LONGER_THAN_QUICK: Duration = secs(12);
 
 /// Returns the Leases of the chart's namespace.
 pub fn leases(client: &Client) -> Api<Lease> {
@@ -58,9 +63,9 @@ pub async fn renewed(client: &Client) -> Result<Timestamp> {
     Ok(spec(Some(&lease)).renew_time.context("the Lease was never renewed")?.0)
 }
 
-/// Returns how often the Lease has changed its holder.
-pub async fn transitions(client: &Client) -> Result<i32> {
-    let lease = leases(client).get(chart::CONTROLLER).await.context("the Lease")?;
+/// Returns how often the Lease of a program has changed its holder. Each process is a holder of its own.
+pub async fn transitions(client: &Client, program: &str) -> Result<i32> {
+    let lease = leases(client).get(program).await.context("the Lease")?;
     Ok(spec(Some(&lease)).lease_transitions.unwrap_or_default())
 }
 

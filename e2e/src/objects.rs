@@ -87,10 +87,14 @@ pub async fn make_node(client: &Client, name: &str, allocatable: Amounts<'_>) ->
     let set = || async {
         nodes.create(&PostParams::default(), &node).await.with_context(|| format!("making node {name}"))?;
         // A pod that is born with the node's name while kwok is only just taking the node over is never taken up by it.
+        // kube-controller-manager removes the taint of a new node some time after it is Ready.
         let taken_over = wait_until(secs(20), &what, || async {
-            let conditions = nodes.get(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
+            let node = nodes.get(name).await?;
+            let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
             let ready = conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-            Ok(Seen::when(ready, || "it is not Ready".to_owned()))
+            let new =
+                node.spec.and_then(|spec| spec.taints).unwrap_or_default().iter().any(|taint| taint.key == "node.kubernetes.io/not-ready");
+            Ok(Seen::when(ready && !new, || format!("Ready: {ready}, with the taint of a new node: {new}")))
         });
         Ok(taken_over.await.map_or_else(Set::Late, |()| Set::Ready))
     };

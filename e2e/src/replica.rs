@@ -33,7 +33,7 @@ impl Replica {
         Ok(Self { program, path })
     }
 
-    /// Ends it with SIGTERM. Fails if it has ended by itself before, or does not end within two seconds.
+    /// Ends it with SIGTERM. Fails if it has ended by itself before, or does not end in time.
     pub async fn end(mut self) -> Result<()> {
         self.program.terminate().await
     }

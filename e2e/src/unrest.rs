@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use kube::Client;
 use tokio::time::{Instant, sleep};
 
@@ -20,6 +20,12 @@ use crate::world::{LEASE_OF_TWO_SECONDS, World};
 
 /// How long a replica may take to end: a scheduler waits for the answers to its bindings, which the faults hold back.
 const DRAINED: Duration = secs(30);
+
+/// How long a program may be without a leader: a lease, and its start on a slow machine.
+const LED: Duration = secs(60);
+
+/// How many kinds of blows there are.
+const KINDS: usize = 3;
 
 /// What happens to a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,28 +98,27 @@ impl Order {
     }
 }
 
-/// Deals blows to the replicas of both programs until `end`. Afterwards all of them run. Returns the counts of those that hit a leader of the scheduler.
+/// Deals blows to the replicas of both programs until `end`, and until each kind has hit a leader of the scheduler. Afterwards all of them run. Returns the counts of
+/// those that hit a leader of the scheduler.
 pub async fn until(world: &mut World, seed: u64, end: Instant) -> Result<Blows> {
     let (client, mut order, mut blows) = (world.client(), Order::new(seed), Blows::new());
     loop {
         let Turn { pause, blow, name, leader } = order.next();
         sleep(pause).await;
-        if Instant::now() >= end {
+        if Instant::now() >= end && blows.len() == KINDS {
             break;
         }
-        let holder = holder(&client, name).await;
-        // The name of the second replica begins with that of the first.
-        let leads = usize::from(holder.starts_with(&format!("{name}-2_")));
+        let leads = leading(world, &client, name).await?;
         let mut replicas = world.replicas(name);
         let target = if leader { leads } else { 1 - leads };
         let program = replicas.get_mut(target).context("a replica")?;
         if !program.runs() {
-            // It lost its lease, and waits for its next start.
+            // A standby that lost its lease before, and waits for its next start.
             continue;
         }
         say::line(format!("        {blow:?}: {name} {}, which {}", target + 1, if leader { "leads" } else { "does not lead" }));
         deal(program, blow).await.with_context(|| format!("{blow:?} of {name} {}", target + 1))?;
-        if leader && name == chart::SCHEDULER && !holder.is_empty() {
+        if leader && name == chart::SCHEDULER {
             *blows.entry(blow.name()).or_default() += 1;
         }
     }
@@ -141,6 +146,21 @@ async fn deal(program: &mut Program, blow: Blow) -> Result<()> {
         sleep(secs(LEASE_OF_TWO_SECONDS)).await;
     }
     Ok(())
+}
+
+/// Waits until one replica of the program holds its Lease and runs, and returns which.
+async fn leading(world: &mut World, client: &Client, name: &'static str) -> Result<usize> {
+    let (mut replicas, start) = (world.replicas(name), Instant::now());
+    loop {
+        let holder = holder(client, name).await;
+        // The name of the second replica begins with that of the first.
+        let leads = usize::from(holder.starts_with(&format!("{name}-2_")));
+        if !holder.is_empty() && replicas.get_mut(leads).is_some_and(|program| program.runs()) {
+            return Ok(leads);
+        }
+        ensure!(start.elapsed() < LED, "no running replica of {name} has held its Lease for {LED:?}; now {holder:?} does");
+        sleep(millis(200)).await;
+    }
 }
 
 /// Returns the holder of the program's Lease; empty when it is not known.

@@ -24,7 +24,10 @@ use crate::{say, stall};
 const PACE: Duration = Duration::from_millis(50);
 
 /// How long a wait goes on after its deadline: a machine that stalled until just now is known to have stalled only when `stall` has computed again.
-const COUNTED: Duration = Duration::from_millis(150);
+pub(crate) const COUNTED: Duration = Duration::from_millis(150);
+
+/// For how long the checks of [`holds_for`] may fail with an error.
+const BLIND: Duration = Duration::from_secs(5);
 
 /// The result of one check.
 pub enum Seen<T> {
@@ -44,6 +47,13 @@ impl Seen<()> {
 /// The error of a wait whose deadline passed.
 #[derive(Debug)]
 pub struct DeadlinePassed(String);
+
+impl DeadlinePassed {
+    /// Returns the error of another kind of wait.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+}
 
 impl fmt::Display for DeadlinePassed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -207,7 +217,7 @@ where
                 "not within {deadline:?} (of {elapsed:.1?} the machine stalled for {stalled:.1?}, and a program could do nothing for {idle:.1?}): {what}; \
                  last seen: {last}"
             );
-            return Err(DeadlinePassed(text).into());
+            return Err(DeadlinePassed::new(text).into());
         };
         tokio::time::sleep(if running.was_over { left } else { PACE }).await;
     }
@@ -238,16 +248,17 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Seen<()>>>,
 {
+    let mut observed = Observed::start();
     while Instant::now() < end {
-        let seen = look().await?;
-        if let Seen::NotYet(text) = seen
+        let seen = observed.by(look().await)?;
+        if let Some(Seen::NotYet(text)) = seen
             && Instant::now() < end
         {
             bail!("did not hold: {what}; {:?} too early: {text}", end.saturating_duration_since(Instant::now()));
         }
         tokio::time::sleep(PACE).await;
     }
-    Ok(())
+    observed.end()
 }
 
 /// Checks for the whole `duration` and fails as soon as the condition does not hold: for "stays Pending" and "never drops".
@@ -256,15 +267,73 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Seen<()>>>,
 {
-    let start = Instant::now();
+    let (start, mut observed) = (Instant::now(), Observed::start());
     loop {
-        if let Seen::NotYet(text) = look().await? {
+        let seen = observed.by(look().await)?;
+        if let Some(Seen::NotYet(text)) = seen {
             bail!("did not hold for {duration:?}: {what}; after {:?}: {text}", start.elapsed());
         }
-        if start.elapsed() >= duration {
+        if seen.is_some() && start.elapsed() >= duration {
             return Ok(());
         }
         tokio::time::sleep(PACE).await;
+    }
+}
+
+/// When something was last observed, and the error of the check since then. An error is no observation: the API server may be slow for a moment. That it does not have the
+/// object is one.
+struct Observed {
+    at: Instant,
+    error: Option<anyhow::Error>,
+}
+
+impl Observed {
+    fn start() -> Self {
+        Self { at: Instant::now(), error: None }
+    }
+
+    /// Returns what a check saw; `None` for an error. Fails when nothing was observed for [`BLIND`].
+    fn by(&mut self, seen: Result<Seen<()>>) -> Result<Option<Seen<()>>> {
+        match seen {
+            Ok(seen) => {
+                *self = Self::start();
+                Ok(Some(seen))
+            }
+            Err(error) if self.at.elapsed() > BLIND || is_missing(&error) => Err(error),
+            Err(error) => {
+                self.error = Some(error);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Fails when the last check ended with an error.
+    fn end(self) -> Result<()> {
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+/// Returns whether the API server says that there is no such object.
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
+}
+
+/// Waits up to ten seconds until the condition holds, and then checks for two that it stays: a state that is correct for a moment only is not enough. Where it does not
+/// stay, both begin again as long as the ten seconds are not over, and once in any case: after the first moment a late DELETE may still arrive, which is made good at once.
+pub async fn settles<F, Fut>(what: &str, mut look: F) -> Result<()>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<Seen<()>>>,
+{
+    let limit = secs(10);
+    let (start, mut left, mut is_first) = (Instant::now(), limit, true);
+    loop {
+        wait_until(left, what, &mut look).await?;
+        match holds_for(secs(2), what, &mut look).await {
+            Err(_) if is_first || start.elapsed() < limit => {}
+            stays => return stays,
+        }
+        (left, is_first) = (limit.saturating_sub(start.elapsed()).max(secs(2)), false);
     }
 }
 
@@ -279,148 +348,5 @@ pub const fn millis(milliseconds: u64) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_failed_wait_names_its_condition_and_the_last_state() {
-        let result: Result<()> = wait_until(secs(1), "a pod runs", || async { Ok(Seen::NotYet("it is Pending".to_owned())) }).await;
-        let text = format!("{:#}", result.unwrap_err());
-        assert!(text.contains("a pod runs") && text.contains("it is Pending"), "{text}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_wait_has_its_extra_time_and_not_more() {
-        let patience = Patience::default();
-        patience.set(secs(60));
-        let start = Instant::now();
-        let late = || async move { Ok(Seen::when(start.elapsed() >= secs(30), || "too early".to_owned())) };
-        patience.clone().over(async { wait_until(secs(1), "it comes late", late).await }).await.unwrap();
-        patience.set(Duration::ZERO);
-        let never = || async { Ok(Seen::NotYet("never".to_owned())) };
-        let start = Instant::now();
-        let outcome: Result<()> = patience.clone().over(async { wait_until(secs(1), "it never comes", never).await }).await;
-        assert!(outcome.is_err() && start.elapsed() < secs(3));
-        let (start, at_once) =
-            (Instant::now(), patience.over(async { wait_until::<(), _, _>(secs(0), "it is not there", never).await }).await);
-        assert!(at_once.is_err() && start.elapsed() < secs(1));
-    }
-
-    /// Runs a wait of five seconds for a condition that holds after `after`, on a machine that stalls for `stalled` meanwhile. Also for `in_time`.
-    async fn holds_after(after: Duration, stalled: Duration) -> (bool, bool) {
-        let patience = Patience::default();
-        let counter = Arc::clone(&patience.stalled);
-        patience
-            .over(async {
-                let start = Instant::now();
-                let stall = |start: Instant| {
-                    let so_far = start.elapsed().min(stalled);
-                    counter.store(u64::try_from(so_far.as_millis()).unwrap(), Ordering::Relaxed);
-                };
-                let look = || {
-                    stall(start);
-                    async move { Ok(Seen::when(start.elapsed() >= after, || "too early".to_owned())) }
-                };
-                let waited = wait_until(secs(5), "it comes late", look).await.is_ok();
-                counter.store(0, Ordering::Relaxed);
-                let start = Instant::now();
-                let act = async {
-                    while start.elapsed() < after {
-                        stall(start);
-                        tokio::time::sleep(PACE).await;
-                    }
-                };
-                (waited, in_time(secs(5), "it ends late", act).await.is_some())
-            })
-            .await
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_deadline_moves_by_the_stalled_time_and_by_no_other() {
-        assert_eq!(holds_after(secs(4), Duration::ZERO).await, (true, true));
-        assert_eq!(holds_after(secs(9), Duration::ZERO).await, (false, false), "nothing stalled, so the program is late");
-        assert_eq!(holds_after(secs(9), secs(5)).await, (true, true));
-        assert_eq!(holds_after(secs(20), secs(5)).await, (false, false), "later than the stalled time excuses");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stall_that_is_known_just_after_the_deadline_counts() {
-        let patience = Patience::default();
-        let counter = Arc::clone(&patience.stalled);
-        let (known, start) = (millis(5100), Instant::now());
-        let count = async {
-            for end in [start + known, start + secs(20) + known] {
-                tokio::time::sleep_until(end).await;
-                counter.fetch_add(5000, Ordering::Relaxed);
-            }
-        };
-        let waits = patience.over(async {
-            let look = || async move { Ok(Seen::when(start.elapsed() >= secs(9), || "too early".to_owned())) };
-            assert!(wait_until(secs(5), "it comes late", look).await.is_ok());
-            tokio::time::sleep_until(start + secs(20)).await;
-            assert!(in_time(secs(5), "it ends late", tokio::time::sleep(secs(9))).await.is_some());
-        });
-        tokio::join!(count, waits);
-    }
-
-    /// Runs a wait of five seconds that nothing fulfils, with the extra time of the mix. A client obeys a `Retry-After` for 30 s from each of these seconds on.
-    /// Returns when the wait failed.
-    async fn failed_at(wait_from: u64, told_at: &[u64]) -> u64 {
-        let (patience, start) = (Patience::default(), Instant::now());
-        patience.set(secs(27));
-        let tell = async {
-            for at in told_at {
-                tokio::time::sleep_until(start + secs(*at)).await;
-                patience.obeys(secs(30));
-            }
-        };
-        let never = || async { Ok(Seen::NotYet("never".to_owned())) };
-        let wait = patience.clone().over(async {
-            tokio::time::sleep_until(start + secs(wait_from)).await;
-            assert!(wait_until::<(), _, _>(secs(5), "it never comes", never).await.is_err());
-            start.elapsed().as_secs()
-        });
-        tokio::join!(tell, wait).1
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_long_retry_after_is_forgiven_while_it_lasts_and_no_longer() {
-        let cases: [(u64, &[u64], u64, &str); 5] = [
-            (0, &[], 32, "no Retry-After"),
-            (0, &[10], 62, "all of it"),
-            (20, &[10], 72, "the 20 s that are left of it"),
-            (41, &[10], 73, "it is over"),
-            (0, &[10, 20], 72, "two clients, from 10 s to 50 s"),
-        ];
-        for (wait_from, told_at, wanted, what) in cases {
-            // A stall of the machine, which is real also where the clock is paused, may add a little.
-            let failed = failed_at(wait_from, told_at).await;
-            assert!((wanted..wanted + 3).contains(&failed), "{what}: failed at {failed} s, wanted {wanted} s");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_check_that_ends_after_the_moment_does_not_count() {
-        let end = Instant::now() + secs(3);
-        let slow = || async move {
-            tokio::time::sleep(secs(4)).await;
-            Ok(Seen::NotYet("it is otherwise".to_owned()))
-        };
-        holds_until(end, "it is so", slow).await.unwrap();
-        let end = Instant::now() + secs(3);
-        assert!(holds_until(end, "it is so", || async { Ok(Seen::NotYet("it is otherwise".to_owned())) }).await.is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_condition_that_must_hold_fails_at_the_first_check_that_says_no() {
-        let mut looks = 0;
-        let result = holds_for(secs(60), "usage stays", || {
-            looks += 1;
-            let holds = looks < 3;
-            async move { Ok(Seen::when(holds, || "usage is 0".to_owned())) }
-        })
-        .await;
-        assert!(format!("{:#}", result.unwrap_err()).contains("usage is 0"));
-        assert_eq!(looks, 3);
-    }
-}
+#[path = "wait_tests.rs"]
+mod tests;

@@ -221,19 +221,34 @@ pub async fn groups_of(client: &Client, name: &str) -> Result<Vec<DynamicObject>
 
 /// Waits until the Deployment has exactly one PodGroup, with the generated name of the live ReplicaSet and with this ReplicaSet as controller.
 pub async fn wait_one_group(client: &Client, name: &str, seconds: u64) -> Result<DynamicObject> {
-    wait_until(secs(seconds), &format!("{name} has exactly one PodGroup, of its live ReplicaSet"), || async {
-        let sets = live_replica_sets(client, name).await?;
-        let groups = groups_of(client, name).await?;
-        let ([set], [group]) = (sets.as_slice(), groups.as_slice()) else {
-            let names: Vec<_> = groups.iter().map(ResourceExt::name_any).collect();
-            return Ok(Seen::NotYet(format!("{} ReplicaSets with replicas, PodGroups {names:?}", sets.len())));
-        };
-        let uid = set.uid().unwrap_or_default();
-        let owned = group.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true));
-        if !owned || group.name_any() != format!("podgroup-{uid}") || group.metadata.deletion_timestamp.is_some() {
-            return Ok(Seen::NotYet(format!("{} is owned by {:?}, expected owner {uid}", group.name_any(), group.owner_references())));
+    wait_until(secs(seconds), &format!("{name} has exactly one PodGroup, of its live ReplicaSet"), || one_group(client, name)).await
+}
+
+async fn one_group(client: &Client, name: &str) -> Result<Seen<DynamicObject>> {
+    let sets = live_replica_sets(client, name).await?;
+    let groups = groups_of(client, name).await?;
+    let ([set], [group]) = (sets.as_slice(), groups.as_slice()) else {
+        let names: Vec<_> = groups.iter().map(ResourceExt::name_any).collect();
+        return Ok(Seen::NotYet(format!("{} ReplicaSets with replicas, PodGroups {names:?}", sets.len())));
+    };
+    let uid = set.uid().unwrap_or_default();
+    let owned = group.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true));
+    if !owned || group.name_any() != format!("podgroup-{uid}") || group.metadata.deletion_timestamp.is_some() {
+        return Ok(Seen::NotYet(format!("{} is owned by {:?}, expected owner {uid}", group.name_any(), group.owner_references())));
+    }
+    Ok(Seen::Yes(group.clone()))
+}
+
+/// Returns whether each Deployment has one pod, which runs, and exactly one PodGroup, of its live ReplicaSet.
+pub async fn each_has_one(client: &Client, names: &[String]) -> Result<Seen<()>> {
+    for name in names {
+        let phases = phases(&pods_of(client, name).await?);
+        if phases != BTreeMap::from([("Running".to_owned(), 1)]) {
+            return Ok(Seen::NotYet(format!("the pods of {name} are {phases:?}")));
         }
-        Ok(Seen::Yes(group.clone()))
-    })
-    .await
+        if let Seen::NotYet(text) = one_group(client, name).await? {
+            return Ok(Seen::NotYet(format!("{name}: {text}")));
+        }
+    }
+    Ok(Seen::Yes(()))
 }

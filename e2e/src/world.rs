@@ -255,10 +255,9 @@ impl World {
         Ok(())
     }
 
-    /// Lets the requests of the scheduler go that are held at this moment ([`crate::faults::Fault::HoldRequest`]).
-    pub fn let_go(&self) -> Result<()> {
-        self.aimed()?.release();
-        Ok(())
+    /// Lets the requests of the scheduler go that are held at this moment ([`crate::faults::Fault::HoldRequest`]). Returns how many were held or delayed.
+    pub fn let_go(&self) -> Result<usize> {
+        Ok(self.aimed()?.release())
     }
 
     /// Returns how often this kind of fault (see [`crate::faults::KINDS`]) has hit a request of the scheduler.

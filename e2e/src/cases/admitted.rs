@@ -54,7 +54,8 @@ async fn wait_pods(cluster: &Cluster, count: usize) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), chart::NAMESPACE);
     for component in ["controller", "scheduler"] {
         let of_it = ListParams::default().labels(&format!("app.kubernetes.io/component={component}"));
-        wait_until(secs(10), &format!("{count} pods of the {component} exist"), || async {
+        // kube-controller-manager may have been started again just now.
+        wait_until(secs(30), &format!("{count} pods of the {component} exist"), || async {
             let made = pods.list(&of_it).await?.items.len();
             Ok(Seen::when(made == count, || format!("{made}")))
         })

@@ -48,8 +48,7 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
 
     set_allocatable(&client, "n1", &[("cpu", "1")]).await?;
     wait_firing(&prometheus, &["PodgroupNodeOvercommitted"]).await?;
-    let firing = prometheus.firing_of("PodgroupNodeOvercommitted", &["node_name"]).await?;
-    ensure!(firing == [vec!["n1".to_owned()]], "the alert fires for {firing:?}");
+    wait_firing_for(&prometheus, "PodgroupNodeOvercommitted", &["node_name"], &["n1"]).await?;
     set_allocatable(&client, "n1", &[("cpu", "4")]).await?;
     wait_firing(&prometheus, &[]).await?;
 
@@ -80,9 +79,8 @@ async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Res
     make_queue_of(client, "org-a", json!({"parent": "org"})).await?;
     Workload::new("owed").replicas(3).gang("3").asks(&[("cpu", "1")]).queue("org-a").make(client).await?;
     wait_firing(prometheus, &["PodgroupQueueBelowDeserved"]).await?;
-    let firing = prometheus.firing_of("PodgroupQueueBelowDeserved", &["queue", "resource"]).await?;
-    ensure!(firing == [["org", "cpu"]], "the alert fires for {firing:?}");
-    let group = wait_one_group(client, "owed", 5).await?.name_any();
+    wait_firing_for(prometheus, "PodgroupQueueBelowDeserved", &["queue", "resource"], &["org", "cpu"]).await?;
+    let group = wait_one_group(client, "owed", 10).await?.name_any();
     group_says(client, &group, "queue \"keeps\" is over its share and not reclaimable").await?;
     patch_queue(client, "keeps", json!({"spec": {"reclaimable": true}})).await?;
     wait_running(client, "owed", 3, 30).await?;
@@ -91,9 +89,19 @@ async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Res
 
 /// Waits until exactly these alerts fire.
 async fn wait_firing(prometheus: &Prometheus, wanted: &[&str]) -> Result<()> {
-    wait_until(secs(10), &format!("just {wanted:?} fire"), || async {
+    // A lost scrape begins the duration of an alert anew, and a program that was cut off waits up to 15 s before it connects again.
+    wait_until(secs(40), &format!("just {wanted:?} fire"), || async {
         let firing = prometheus.firing().await?;
         Ok(Seen::when(firing == wanted, || format!("{firing:?}")))
+    })
+    .await
+}
+
+/// Waits until the alert fires for one object, with these values of the labels.
+async fn wait_firing_for(prometheus: &Prometheus, alert: &str, labels: &[&str], wanted: &[&str]) -> Result<()> {
+    wait_until(secs(40), &format!("{alert} fires for {wanted:?}"), || async {
+        let firing = prometheus.firing_of(alert, labels).await?;
+        Ok(Seen::when(firing == [wanted], || format!("{firing:?}")))
     })
     .await
 }

@@ -159,7 +159,7 @@ async fn volume_taken(w: &mut World, client: &Client) -> Result<()> {
     w.cluster().signal("kube-controller-manager", "CONT").await?;
     wait_running(client, "taken", 1, 60).await?;
     let volume = volume_of(client, "taken-0").await?;
-    ensure!(volume.as_deref() == Some("second"), "the claim is bound to {volume:?}");
+    ensure!(volume == "second", "the claim is bound to {volume}");
     are_on(client, "taken", &["a2"]).await
 }
 

@@ -12,13 +12,14 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::seen::accounting_matches_api;
+use crate::lease::transitions;
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, field, make_node, make_pod, make_podgroup, make_queue_of, podgroups};
 use crate::proxy::Dice;
 use crate::unrest::{self, Blows};
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_running};
 use crate::world::World;
-use crate::{chart, leaders, say};
+use crate::{chart, say};
 
 /// The number of nodes, with 4 cpu each.
 const NODES: usize = 4;
@@ -34,6 +35,7 @@ pub(super) async fn two_replicas(w: &mut World, seconds: u64) -> Result<()> {
     let client = w.client();
     stage(&client).await?;
     let (end, seed) = (Instant::now() + secs(seconds), w.seed);
+    let before = transitions(&client, chart::SCHEDULER).await?;
     let (made, blows) = tokio::try_join!(load(client.clone(), seed, end), unrest::until(w, seed, end))?;
     say::line("        the load and the blows are over");
     w.calm().await?;
@@ -42,7 +44,8 @@ pub(super) async fn two_replicas(w: &mut World, seconds: u64) -> Result<()> {
     accounting_matches_api(w).await?;
     free_room_is_used(&client).await?;
     accounting_matches_api(w).await?;
-    report(w, made, &blows, seconds)
+    let terms = transitions(&client, chart::SCHEDULER).await? - before;
+    report(w, made, &blows, terms, seconds)
 }
 
 /// Creates nodes, queues with limits that are together above the nodes, and Deployments. Their pods come back after an eviction.
@@ -157,22 +160,21 @@ async fn free_room_is_used(client: &Client) -> Result<()> {
 }
 
 /// Fails where the run was too quiet to prove anything.
-fn report(w: &World, made: u64, blows: &Blows, seconds: u64) -> Result<()> {
+fn report(w: &World, made: u64, blows: &Blows, terms: i32, seconds: u64) -> Result<()> {
     let calls = w.watched()?.api_calls();
     let count = |what: &str| -> u64 {
         calls.iter().filter(|(call, _)| call.verb == "create" && call.resource == what).map(|(_, count)| count).sum()
     };
     let (judged, judged_evictions, requests) = (w.watched()?.judged_bindings(), w.watched()?.judged_evictions(), count("pods/eviction"));
-    let led = leaders::read(&w.cluster().audit_log(), &chart::user(chart::SCHEDULER))?;
-    let terms = led.terms.len();
     say::line(format!(
-        "        {made} gangs, {judged} bindings and {judged_evictions} evictions judged, {requests} requests for evictions, {terms} terms of leaders, blows to leaders: {blows:?}"
+        "        {made} gangs, {judged} bindings and {judged_evictions} evictions judged, {requests} requests for evictions, {terms} changes of leader, blows to leaders: {blows:?}"
     ));
     // About two a second where the machine is free, and no leader for a third of the time.
     ensure!(judged >= seconds / 3, "only {judged} bindings were judged");
     // Otherwise nothing was full, or check 9 saw none of them.
     ensure!(judged_evictions > 0, "no eviction was judged, of {requests} requests for one");
-    ensure!(terms >= 3, "the leader of the scheduler changed too rarely: {terms} terms");
+    // After a stop and after a kill another process leads; whether one does after a freeze depends on its length.
+    ensure!(terms >= 2, "the leader of the scheduler changed {terms} times");
     for kind in ["stopped", "killed", "frozen"] {
         ensure!(blows.get(kind).is_some_and(|count| *count > 0), "no leader of the scheduler was {kind}: {blows:?}");
     }

@@ -6,6 +6,7 @@ use kube::{Client, ResourceExt};
 
 use super::ledger::stays_unbound;
 use super::seen::{accounting_matches_api, bound, group_says, pod_says, queue_uses};
+use crate::http;
 use crate::objects::{make_node, make_queue, queues};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, delete, pods_of, scale, wait_one_group, wait_running};
@@ -31,6 +32,19 @@ pub(super) async fn keeps_its_place(w: &mut World) -> Result<()> {
         ensure!(path == Some("root/org/a"), "the binding wrote the path {path:?}");
     }
     queues(&client).delete("a", &DeleteParams::default()).await?;
+    let port = w.scheduler()?.port();
+    wait_until(secs(10), "the scheduler knows that the queue is deleted", || async {
+        let all = http::json(port, "/debug/queues").await?;
+        let a = all
+            .get("queues")
+            .and_then(|all| all.as_array())
+            .into_iter()
+            .flatten()
+            .find(|queue| queue.get("name").is_some_and(|name| name == "a"));
+        let exists = a.and_then(|queue| queue.get("exists")).cloned();
+        Ok(Seen::when(exists == Some(false.into()), || format!("{a:?}")))
+    })
+    .await?;
     Workload::new("late").queue("a").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
     group_says(&client, &group, "queue \"a\" does not exist").await?;

@@ -122,10 +122,11 @@ async fn run_page(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()
             Step::Show { command, printed } => shell.show(command, printed).await?,
         }
     }
-    ensure!(!folder.exists(), "the folder {} still exists", folder.display());
-    let left = processes_of(folder);
-    ensure!(left.is_empty(), "processes are left: {left:?}");
-    Ok(())
+    wait_until(secs(10), "folder and processes of the cluster are gone", || async {
+        let (exists, left) = (folder.exists(), processes_of(folder));
+        Ok(Seen::when(!exists && left.is_empty(), || format!("the folder exists: {exists}, processes: {left:?}")))
+    })
+    .await
 }
 
 /// A shell session: it keeps variables and the output of the last command.

@@ -22,7 +22,7 @@ pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
     let set = || Owner::stateful_set("gang", Order::Parallel).replicas(3).gang("3").queue("team");
     let first = set().make(&client).await?;
     wait_running(&client, "gang", 3, 10).await?;
-    wait_min_member(&client, &first, 3, 5).await?;
+    wait_min_member(&client, &first, 3, 10).await?;
     uses(&client, "team", 3000).await?;
 
     let charged = holds_for(secs(8), "the pods are charged", || async {
@@ -54,7 +54,7 @@ pub(super) async fn orphaned_and_adopted(w: &mut World) -> Result<()> {
             Ok(Seen::when(runs && pod.uid() != old, || format!("runs: {runs}")))
         })
         .await?;
-        wait_min_member(&client, &second, 3, 5).await?;
+        wait_min_member(&client, &second, 3, 10).await?;
         Ok(second)
     };
     let ((), second) = tokio::try_join!(charged, story)?;

@@ -1,5 +1,7 @@
 //! Row H3: the fault proxy injects each kind of fault as described, as a kube client sees it, with a real API server.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::{Context, Result, bail, ensure};
 use futures::{Stream, StreamExt};
 use http_body_util::BodyExt;
@@ -112,13 +114,19 @@ impl Lab {
 
         self.next(Verb::Create, Fault::DelayResponse(millis(3000)));
         let start = Instant::now();
-        let seen = async {
-            wait_until(secs(2), "the object exists before its response arrives", || async {
-                Ok(Seen::when(self.exists("slow-answer").await?, || "no".to_owned()))
-            })
-            .await
+        let answered = AtomicBool::new(false);
+        let make = async {
+            let made = self.create("slow-answer").await;
+            answered.store(true, Ordering::Relaxed);
+            made
         };
-        let (made, seen) = tokio::join!(self.create("slow-answer"), seen);
+        let seen = wait_until(secs(10), "the object exists before its response arrives", || async {
+            let there = self.exists("slow-answer").await?;
+            Ok(Seen::when(there && !answered.load(Ordering::Relaxed), || {
+                format!("it exists: {there}, the response came: {}", answered.load(Ordering::Relaxed))
+            }))
+        });
+        let (made, seen) = tokio::join!(make, seen);
         made?;
         ensure!(start.elapsed() >= millis(3000), "a delayed response arrived after {:?}", start.elapsed());
         seen
@@ -160,10 +168,10 @@ impl Lab {
         for (what, code) in [(StreamFault::Close, 0), (StreamFault::Cut, 0), (StreamFault::Expire, 410), (StreamFault::Error, 500)] {
             for (after, events) in [(0, 0), (4000, 1)] {
                 let version = self.version().await?;
-                self.next(Verb::Watch, Fault::Stream(millis(after), what));
                 let name = format!("{}-{after}", what.kind());
-                let stream = self.watch(&version).await?;
                 self.create(&name).await?;
+                self.next(Verb::Watch, Fault::Stream(millis(after), what));
+                let stream = self.watch(&version).await?;
                 let seen = until_the_end(stream).await?;
                 let told = seen.iter().filter(|each| **each == format!("added {name}")).count();
                 ensure!(told == events, "{what:?} after {after} ms: {seen:?}");
@@ -190,9 +198,9 @@ impl Lab {
     /// While events are held, only bookmarks of the sent version come; then all events come in order.
     async fn held_events(&self) -> Result<()> {
         let version = self.version().await?;
+        let first = self.create("held-0").await?;
         self.next(Verb::Watch, Fault::Stream(secs(3), StreamFault::Hold(secs(6))));
         let mut stream = self.watch(&version).await?.boxed();
-        let first = self.create("held-0").await?;
         let WatchEvent::Added(_) = next(&mut stream).await? else { bail!("the first event does not arrive") };
         let WatchEvent::Bookmark(mark) = next(&mut stream).await? else { bail!("an event came where only bookmarks are allowed") };
         ensure!(

@@ -8,12 +8,12 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::lifecycle::settled;
 use super::stateful::small;
 use crate::objects::{NAMESPACE, make_node, podgroups};
-use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::wait::{Seen, settles};
 use crate::workloads::owner::{Kind, resize};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
@@ -55,20 +55,9 @@ pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Resu
     both.await.map(drop)
 }
 
-/// Within 10 s each StatefulSet has one running pod and exactly one PodGroup of its own, and both stay.
+/// Each StatefulSet has one running pod and exactly one PodGroup of its own, and both stay.
 async fn settled_sets(client: &Client, names: &[String]) -> Result<()> {
-    let (what, end) = ("each StatefulSet has its pod and exactly one PodGroup", Instant::now() + secs(10));
-    let mut round = 0;
-    loop {
-        round += 1;
-        // A correct state may be that of the flap before the last one, with a pod that still has to be deleted.
-        wait_until(end.saturating_duration_since(Instant::now()), what, || is_right(client, names)).await?;
-        match holds_for(secs(2), what, || is_right(client, names)).await {
-            // See `lifecycle::settled`.
-            Err(_) if round == 1 || Instant::now() < end => {}
-            held => return held,
-        }
-    }
+    settles("each StatefulSet has its pod and exactly one PodGroup", || is_right(client, names)).await
 }
 
 async fn is_right(client: &Client, names: &[String]) -> Result<Seen<()>> {

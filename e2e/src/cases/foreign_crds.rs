@@ -99,7 +99,7 @@ async fn serve_with(w: &World, set: CrdSet) -> Result<()> {
     Workload::new(&train).replicas(2).gang("2").queue(&team).make(&client).await?;
     Workload::new(&late).replicas(2).gang("2").queue(&shut).make(&client).await?;
     wait_running(&client, &train, 2, 10).await.context(set.label)?;
-    let train_group = wait_one_group(&client, &train, 5).await?.name_any();
+    let train_group = wait_one_group(&client, &train, 10).await?.name_any();
     let late_group = wait_one_group(&client, &late, 10).await?.name_any();
     wait_until(secs(10), &format!("{}: the known fields of the status are written", set.label), || async {
         let (group, waits) = (podgroups(&client).get(&train_group).await?, podgroups(&client).get(&late_group).await?);

@@ -28,9 +28,9 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "2500")]).await?;
     Workload::new("ours").make(&client).await?;
     wait_running(&client, "ours", 1, 10).await?;
-    let ours = wait_one_group(&client, "ours", 5).await?;
+    let ours = wait_one_group(&client, "ours", 10).await?;
 
-    let quiet = called::now(w)?;
+    let quiet = called::now(w).await?;
     each(many, |name| {
         let client = client.clone();
         async move {
@@ -82,7 +82,7 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
     // The controller still works.
     scale(&client, "ours", 3).await?;
     wait_running(&client, "ours", 3, 10).await?;
-    ensure!(wait_one_group(&client, "ours", 5).await?.metadata.uid == ours.metadata.uid, "the PodGroup was recreated");
+    ensure!(wait_one_group(&client, "ours", 10).await?.metadata.uid == ours.metadata.uid, "the PodGroup was recreated");
     Ok(())
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn leader_and_standby(w: &mut World, flags: &[&str]) -> Result<
     first.restart().await?;
     let named = |holder: &'static str| {
         let client = client.clone();
-        async move { wait_leader(&client, holder, 20).await }
+        async move { wait_leader(&client, holder, 30).await }
     };
     named("one").await?;
     let (server, authority) = kubeconfig::door(w.cluster().kubeconfig())?;
@@ -123,7 +123,7 @@ async fn is_fenced(client: &Client, group: &str) -> Result<bool> {
 
 /// Waits until the second pod is bound.
 async fn second_is_bound(client: &Client) -> Result<()> {
-    wait_until(secs(20), "the second pod is bound", || async {
+    wait_until(secs(30), "the second pod is bound", || async {
         let count = bound(client, "second").await?;
         Ok(Seen::when(count == 1, || "it has no node".to_owned()))
     })
@@ -160,21 +160,22 @@ async fn second_then_first(w: &mut World) -> Result<()> {
     wait_running(&client, "first", 1, 10).await
 }
 
-/// K21. The leader gets SIGTERM while its binding is on its way for three seconds. It ends when the binding has taken effect, and the standby takes over at once. It sees
+/// K21. The leader gets SIGTERM while its binding is on its way for five seconds. It ends when the binding has taken effect, and the standby takes over at once. It sees
 /// the first pod where it is, so a pod of higher priority waits.
 pub(super) async fn stopped(w: &mut World, room: Room) -> Result<()> {
     let client = w.client();
     let mut standby = two_schedulers(w, room).await?;
-    bind_late(w, 3).await?;
+    bind_late(w, 5).await?;
     let began = Instant::now();
     let second = submit(&client, "second", "high");
-    let (ended, submitted) = tokio::join!(w.scheduler()?.terminate_within(secs(10)), second);
+    let (ended, submitted) = tokio::join!(w.scheduler()?.terminate_within(secs(18)), second);
     ended?;
     submitted?;
     let took = began.elapsed();
     ensure!(took >= millis(1500), "it ended after {took:?}, before its binding had an outcome");
     ensure!(bound(&client, "first").await? == 1, "it ended, and its binding has not taken effect");
-    wait_leader(&client, "two", 3).await?;
+    // Before the lease would have run out.
+    wait_leader(&client, "two", 5).await?;
     stays_unbound(w, "second", 3).await?;
     ensure!(!is_fenced(&client, "second").await?, "a pod was changed although nothing was under way");
     w.scheduler()?.restart().await?;
@@ -190,7 +191,7 @@ pub(super) async fn stopped_in_vain(w: &mut World) -> Result<()> {
     // What is sent again has no outcome either.
     aim(w, Fault::Refuse(Refusal::Unavailable), 1000)?;
     let second = submit(&client, "second", "high");
-    let (ended, submitted) = tokio::join!(w.scheduler()?.terminate_within(secs(23)), second);
+    let (ended, submitted) = tokio::join!(w.scheduler()?.terminate_within(secs(26)), second);
     ended?;
     submitted?;
     wait_leader(&client, "one", 0).await.context("the lease was given up")?;
@@ -241,10 +242,10 @@ pub(super) async fn cut_off(w: &mut World, room: Room) -> Result<()> {
     let lost = Delay::Fixed(secs(600));
     w.scheduler_path()?.delay(lost, lost);
     submit(&client, "second", "high").await?;
-    let status = w.scheduler()?.wait_end(secs(15)).await?;
+    let status = w.scheduler()?.wait_end(secs(20)).await?;
     ensure!(status.code() == Some(1), "the leader that was cut off ended with {status}");
     w.scheduler()?.launch()?;
-    wait_leader(&client, "two", 20).await?;
+    wait_leader(&client, "two", 30).await?;
     second_is_bound(&client).await?;
     let path = w.scheduler_path()?;
     path.delay(Delay::None, Delay::None);

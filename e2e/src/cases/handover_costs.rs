@@ -45,7 +45,7 @@ pub(super) async fn costs(w: &mut World, waiting: usize) -> Result<()> {
     w.scheduler()?.restart().await?;
     let began = Instant::now();
     standby.kill().await?;
-    wait_leader(&client, "one", 20).await?;
+    wait_leader(&client, "one", 30).await?;
     let leads = began.elapsed();
     make_podgroup(&client, "unclean", json!({"minMember": 1, "queue": "default"})).await?;
     ranked(&client, "unclean-0", "unclean", "high", "1").await?;

@@ -94,7 +94,7 @@ pub(super) async fn killed_beside_a_rival(w: &mut World) -> Result<()> {
     w.calm().await?;
     w.scheduler()?.kill().await?;
     w.scheduler()?.restart().await?;
-    wait_running(&client, "second", 34, 10).await?;
+    wait_running(&client, "second", 34, 60).await?;
     arrived_and_refused(w, 32).await?;
     w.watched()?.insist(&[6]);
     let count = bound(&client, "first").await?;

@@ -89,7 +89,8 @@ pub(super) async fn for_podgroups(w: &mut World) -> Result<()> {
     Owner::namespace(OTHER).make(&client).await?;
     let controller = w.controller()?;
     controller.terminate().await?;
-    // By default a request, and with it the worker, ends after 10 s.
+    // By default a request, and with it the worker, ends after 10 s, and with the lease of a leader.
+    controller.also("--leader-elect=false");
     controller.also("--request-timeout=60s");
     controller.restart().await?;
     let hook = Webhook::create(&client, "CREATE", ("scheduling.volcano.sh", "v1beta1"), "podgroups").await?;
@@ -108,7 +109,7 @@ pub(super) async fn for_podgroups(w: &mut World) -> Result<()> {
     for round in 0..4 {
         let name = format!("free-{round}");
         let free = Owner::replica_set(&name).replicas(1).make_in(&client, OTHER).await?;
-        wait_until(secs(2), &format!("{name} has its PodGroup"), || async {
+        wait_until(secs(10), &format!("{name} has its PodGroup"), || async {
             let there = podgroups_in(&client, OTHER).get_opt(&group_name(&free)).await?;
             Ok(Seen::when(there.is_some(), || "it has none".to_owned()))
         })
@@ -165,7 +166,7 @@ pub(super) async fn for_evictions(w: &mut World) -> Result<()> {
     // Every slot that the namespace can have is in use.
     tokio::time::sleep(secs(1)).await;
     pod_on(&client, OTHER, "high-free", "high", "free").await?;
-    wait_until(secs(5), "the pod of the other namespace is evicted, and another one has its place", || async {
+    wait_until(secs(10), "the pod of the other namespace is evicted, and another one has its place", || async {
         let node = Api::<Pod>::namespaced(client.clone(), OTHER).get("high-free").await?.spec.and_then(|spec| spec.node_name);
         Ok(Seen::when(node.as_deref() == Some("free"), || format!("it has the node {node:?}")))
     })
@@ -188,7 +189,8 @@ pub(super) async fn for_statuses(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;
     let scheduler = w.scheduler()?;
     scheduler.terminate().await?;
-    // By default a request ends after 10 s.
+    // By default a request ends after 10 s, and with the lease of a leader.
+    scheduler.also("--leader-elect=false");
     scheduler.also("--request-timeout=60s");
     scheduler.restart().await?;
     pod_on(&client, NAMESPACE, "probe", "low", "n1").await?;
@@ -207,8 +209,8 @@ pub(super) async fn for_statuses(w: &mut World) -> Result<()> {
         let (free, waits) = (format!("free-{round}"), format!("waits-{round}"));
         pod_on(&client, OTHER, &free, "low", "n1").await?;
         pod_on(&client, OTHER, &waits, "low", "nowhere").await?;
-        wait_phase_in(&client, OTHER, &free, "Running", 5).await?;
-        wait_until(secs(5), &format!("pod {waits} says why it waits"), || async {
+        wait_phase_in(&client, OTHER, &free, "Running", 10).await?;
+        wait_until(secs(10), &format!("pod {waits} says why it waits"), || async {
             let status = Api::<Pod>::namespaced(client.clone(), OTHER).get(&waits).await?.status.unwrap_or_default();
             let says = status.conditions.iter().flatten().any(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
             Ok(Seen::when(says, || "it has no condition".to_owned()))

@@ -119,14 +119,14 @@ async fn crash(w: &mut World, writes: u32, cordoned: bool) -> Result<()> {
     w.watched()?.excuse(&[6]);
     w.scheduler()?.kill().await?;
     w.aimed()?.cut_no_more();
-    let before = bound(&client, &name).await?;
     if cordoned {
         cordon(&client, "n4", true).await?;
     }
-    // What is bound to the cordoned node stays there.
+    let before = bound(&client, &name).await?;
+    w.scheduler()?.restart().await?;
+    // A binding that was sent may have taken effect after the kill, and no further pod comes to the cordoned node.
     let on_n4 = pods_of(&client, &name).await?.iter().filter(|pod| node_of(pod) == Some("n4")).count();
     let fits = !cordoned || (NODES.len() - 1) * OF_A_NODE + on_n4 >= MEMBERS;
-    w.scheduler()?.restart().await?;
     if fits {
         is_whole(&client, &name).await?;
     } else {

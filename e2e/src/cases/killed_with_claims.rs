@@ -38,6 +38,8 @@ pub(super) async fn each(w: &mut World, requests: Requests) -> Result<()> {
     let scheduler = w.scheduler()?;
     scheduler.terminate().await?;
     scheduler.also("--leader-elect=false");
+    // A binding without an answer would be sent again after ten seconds.
+    scheduler.also("--request-timeout=60s");
     let mut provisioner = Provisioner::default();
     let all = writes_of_a_gang(w, &mut provisioner).await?;
     let (chosen, _) = draw(requests, all, w.seed);
@@ -143,12 +145,12 @@ async fn between_two_bindings(w: &mut World, provisioner: &mut Provisioner) -> R
     w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: Some("between-1"), fault, times: 1 })?;
     w.scheduler()?.launch()?;
     wait_phase(&client, "between", provisioner, 60, |_| w.hits("delay-request").is_ok_and(|hits| hits > 0)).await?;
+    w.watched()?.excuse(&[6]);
     wait_until(secs(10), "the other members are bound", || async {
         let count = bound(&client, "between").await?;
         Ok(Seen::when(count == MEMBERS - 1, || count.to_string()))
     })
     .await?;
-    w.watched()?.excuse(&[6]);
     w.scheduler()?.kill().await?;
     w.scheduler()?.restart().await?;
     is_whole(&client, "between", provisioner).await?;

@@ -6,6 +6,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::Value;
 
+use super::seen::pod_says;
 use crate::http;
 use crate::objects::{NAMESPACE, make_bound_pod, make_node, make_static_pod, milli_of, set_allocatable};
 use crate::wait::{Seen, holds_for, secs, wait_until};
@@ -58,13 +59,7 @@ pub(super) async fn overfilled_from_outside(w: &mut World) -> Result<()> {
     wait_overcommitted(port, "n1", "cpu", 2).await?;
     Workload::new("late").make(&client).await?;
     stays_unbound(w, "late", 3).await?;
-    wait_until(secs(10), "the waiting pod says why", || async {
-        let said = pods_of(&client, "late").await?.first().and_then(why_unscheduled);
-        Ok(said
-            .filter(|message| message.contains("cpu"))
-            .map_or_else(|| Seen::NotYet("the message does not mention cpu".to_owned()), |_| Seen::Yes(())))
-    })
-    .await?;
+    pod_says(&client, "late", "cpu").await?;
 
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete("placed", &DeleteParams::default().grace_period(0)).await?;
@@ -74,7 +69,7 @@ pub(super) async fn overfilled_from_outside(w: &mut World) -> Result<()> {
 
 /// Waits until the scheduler's ledger says that `node` is overcommitted by `units` of `dimension`; 0 means not overcommitted.
 pub(crate) async fn wait_overcommitted(port: u16, node: &str, dimension: &str, units: i64) -> Result<()> {
-    wait_until(secs(5), &format!("the ledger reports {node} overcommitted by {units} of {dimension}"), || async {
+    wait_until(secs(10), &format!("the ledger reports {node} overcommitted by {units} of {dimension}"), || async {
         let ledger = http::json(port, "/debug/ledger").await?;
         let nodes = ledger.get("nodes").and_then(Value::as_array).context("the ledger has no nodes")?;
         let Some(entry) = nodes.iter().find(|each| each.get("name").is_some_and(|name| name == node)) else {

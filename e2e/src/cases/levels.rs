@@ -43,7 +43,7 @@ pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> 
             ensure!(said == wanted, "it says {said:?}, and {wanted:?} is right");
             ensure!(bound(&client, &name).await? == 0, "{name} is bound");
             patch_queue(&client, level, json!({"spec": {"capability": wide}})).await?;
-            wait_running(&client, &name, 1, 5).await?;
+            wait_running(&client, &name, 1, 10).await?;
             no_longer_unschedulable(&client, &name).await?;
             withdraw(&client, &name).await?;
         }
@@ -56,7 +56,7 @@ pub(super) async fn every_level_in_every_dimension(w: &mut World) -> Result<()> 
     patch_queue(&client, "middle", json!({"spec": {"capability": wide}})).await?;
     group_says(&client, "twice", "queue \"upper\" is over its quota: cpu requested 1").await?;
     patch_queue(&client, "upper", json!({"spec": {"capability": wide}})).await?;
-    wait_running(&client, "twice", 1, 5).await
+    wait_running(&client, "twice", 1, 10).await
 }
 
 /// Sets the capability of a queue and waits until the scheduler has it. Its watch of queues may be behind that of pods by as much as the machine stalls, and

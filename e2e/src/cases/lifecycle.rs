@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::objects::{NAMESPACE, condition, field, make_node, make_queue, milli_of, podgroups, queues};
 use crate::proxy::Delay;
-use crate::wait::{Seen, holds_for, millis, secs, wait_until};
-use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, live_replica_sets, scale, wait_one_group, wait_running};
+use crate::wait::{Seen, holds_for, millis, secs, settles, wait_until};
+use crate::workloads::{MIN_MEMBER, Workload, annotate, each_has_one, live_replica_sets, scale, wait_one_group, wait_running};
 use crate::world::World;
 
 /// L1 (#3374). A Deployment with one replica is scaled to 0 and to 1 200 times, without a pause; the controller's API path has a delay of 200 to 500
@@ -50,34 +50,10 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
     settled(&client, &twenty).await
 }
 
-/// Within 10 s each Deployment has one running pod and exactly one PodGroup, and both stay for a while: a state that is correct for a moment only is not
-/// enough. (A late DELETE may still arrive after the last pod was created; then the PodGroup is back at once. S3)
+/// Each Deployment has one running pod and exactly one PodGroup, and both stay. (A late DELETE may still arrive after the last pod was created; then the PodGroup is
+/// back at once. S3)
 pub(crate) async fn settled(client: &Client, names: &[String]) -> Result<()> {
-    let end = Instant::now() + secs(10);
-    let mut round = 0;
-    loop {
-        round += 1;
-        for name in names {
-            let left = end.saturating_duration_since(Instant::now()).as_secs();
-            wait_running(client, name, 1, left).await?;
-            wait_one_group(client, name, left).await?;
-        }
-        let stays = holds_for(secs(2), "each Deployment has exactly one PodGroup", || async {
-            for name in names {
-                let groups = groups_of(client, name).await?.len();
-                if groups != 1 {
-                    return Ok(Seen::NotYet(format!("{name} has {groups} PodGroups")));
-                }
-            }
-            Ok(Seen::Yes(()))
-        });
-        match stays.await {
-            Ok(()) => return Ok(()),
-            // On a slow machine the deadline may pass during the first round. What may happen afterwards happens only once.
-            Err(error) if round > 1 && Instant::now() >= end => return Err(error),
-            Err(_) => {}
-        }
-    }
+    settles("each Deployment has one running pod and exactly one PodGroup", || each_has_one(client, names)).await
 }
 
 /// L4. The PodGroup of a running Deployment is deleted, then that of a Deployment with a pending pod. It is back within seconds with the right queue and
@@ -92,7 +68,7 @@ pub(super) async fn deleted_by_hand(w: &mut World) -> Result<()> {
     delete_and_see_it_back(&client, "runs", "team", 2).await?;
 
     Workload::new("waits").gang("1").queue("team").make(&client).await?;
-    let group = wait_one_group(&client, "waits", 5).await?;
+    let group = wait_one_group(&client, "waits", 10).await?;
     wait_unschedulable(&client, &group.name_any()).await?;
     delete_and_see_it_back(&client, "waits", "team", 1).await?;
     scale(&client, "runs", 0).await?;
@@ -100,10 +76,10 @@ pub(super) async fn deleted_by_hand(w: &mut World) -> Result<()> {
 }
 
 async fn delete_and_see_it_back(client: &Client, workload: &str, queue: &str, members: i64) -> Result<()> {
-    let before = wait_one_group(client, workload, 5).await?;
+    let before = wait_one_group(client, workload, 10).await?;
     podgroups(client).delete(&before.name_any(), &DeleteParams::default()).await?;
     let back = async {
-        let after = wait_until(secs(5), &format!("the PodGroup of {workload} is back"), || async {
+        let after = wait_until(secs(10), &format!("the PodGroup of {workload} is back"), || async {
             let found = podgroups(client).get_opt(&before.name_any()).await?;
             Ok(found.filter(|group| group.uid() != before.uid()).map_or_else(|| Seen::NotYet("it does not exist".to_owned()), Seen::Yes))
         })
@@ -118,7 +94,7 @@ async fn delete_and_see_it_back(client: &Client, workload: &str, queue: &str, me
         Ok(Seen::when(used >= 2000, || format!("the queue uses {used}m cpu")))
     });
     let ((), ()) = tokio::try_join!(back, usage)?;
-    wait_one_group(client, workload, 5).await?;
+    wait_one_group(client, workload, 10).await?;
     Ok(())
 }
 
@@ -153,10 +129,10 @@ pub(super) async fn min_member_followed(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").replicas(4).gang("2").make(&client).await?;
     wait_running(&client, "d", 4, 10).await?;
-    let before = wait_one_group(&client, "d", 5).await?;
+    let before = wait_one_group(&client, "d", 10).await?;
     ensure!(field(&before, "/spec/minMember") == 2, "minMember is {} at the start", field(&before, "/spec/minMember"));
     annotate(&client, "d", MIN_MEMBER, "3").await?;
-    wait_until(secs(5), "minMember becomes 3", || async {
+    wait_until(secs(10), "minMember becomes 3", || async {
         let group = podgroups(&client).get(&before.name_any()).await?;
         let seen = field(&group, "/spec/minMember");
         Ok(Seen::when(seen == 3 && group.uid() == before.uid(), || {
@@ -171,6 +147,7 @@ pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("absurd").gang("2000000000").make(&client).await?;
+    let mut times = Vec::new();
     for number in 0..5 {
         let name = format!("other-{number}");
         Workload::new(&name).make(&client).await?;
@@ -179,8 +156,13 @@ pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
             Ok(Seen::when(!live_replica_sets(&client, &name).await?.is_empty(), || "none".to_owned()))
         })
         .await?;
-        wait_one_group(&client, &name, 1).await?;
+        let start = Instant::now();
+        wait_one_group(&client, &name, 10).await?;
+        times.push(start.elapsed());
     }
+    // A controller that the value keeps busy is late each time.
+    times.sort();
+    ensure!(times.get(2).is_some_and(|median| *median < secs(1)), "the five PodGroups came after {times:?}");
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     wait_until(secs(10), "an Event names group-min-member", || async {
         let all = events.list(&ListParams::default()).await?.items;
@@ -192,7 +174,7 @@ pub(super) async fn absurd_min_member(w: &mut World) -> Result<()> {
         Ok(Seen::when(found, || format!("{} other Events", all.len())))
     })
     .await?;
-    let group = wait_one_group(&client, "absurd", 5).await?;
+    let group = wait_one_group(&client, "absurd", 10).await?;
     let members = field(&group, "/spec/minMember").as_i64().context("minMember")?;
     ensure!(members == 1, "minMember must be at most the replicas of the owner, 1, but is {members}");
     Ok(())

@@ -37,7 +37,7 @@ pub(super) async fn surplus_leaves_room(w: &mut World) -> Result<()> {
     }
     for group in ["first", "second", "third"] {
         make_podgroup(&client, group, json!({"minMember": 2, "queue": "default", "minResources": {"cpu": "2"}})).await?;
-        wait_phase(&client, group, "Inqueue", 5).await?;
+        wait_phase(&client, group, "Inqueue", 10).await?;
     }
     members(&client, "first", 0..8).await?;
     members(&client, "second", 0..8).await?;
@@ -45,11 +45,11 @@ pub(super) async fn surplus_leaves_room(w: &mut World) -> Result<()> {
         let count = bound(&client, "first").await? + bound(&client, "second").await?;
         Ok(Seen::when(count == 6, || format!("{count} pods are bound")))
     };
-    wait_until(secs(5), "6 of 8 cores are used", six).await?;
+    wait_until(secs(10), "6 of 8 cores are used", six).await?;
     pod_says(&client, "first", "the room that is left is reserved for the minimum of other PodGroups").await?;
     holds_for(secs(2), "2 cores stay free", six).await?;
     members(&client, "third", 0..8).await?;
-    wait_until(secs(5), "the third PodGroup has its minimum", || async {
+    wait_until(secs(10), "the third PodGroup has its minimum", || async {
         let count = bound(&client, "third").await?;
         Ok(Seen::when(count == 2, || format!("{count} pods are bound")))
     })
@@ -64,13 +64,13 @@ pub(super) async fn lost_member_keeps_its_place(w: &mut World) -> Result<()> {
     lose_a_member(&client).await?;
     stays_unbound(w, "rival", 3).await?;
     members(&client, "gang", 3..4).await?;
-    wait_running(&client, "gang", 3, 5).await?;
+    wait_running(&client, "gang", 3, 10).await?;
     ensure!(bound(&client, "rival").await? == 0, "the rival has the place");
     delete_pod(&client, "gang-1").await?;
     stays_unbound(w, "rival", 1).await?;
     let smaller = kube::api::Patch::Merge(json!({"spec": {"minMember": 2}}));
     podgroups(&client).patch("gang", &kube::api::PatchParams::default(), &smaller).await?;
-    wait_running(&client, "rival", 1, 5).await?;
+    wait_running(&client, "rival", 1, 10).await?;
     accounting_matches_api(w).await
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn lost_at_a_handover(w: &mut World, end: End) -> Result<()> {
         End::Stopped => w.scheduler()?.terminate().await?,
         End::Killed => w.scheduler()?.kill().await?,
     }
-    wait_leader(&client, "two", 20).await?;
+    wait_leader(&client, "two", 30).await?;
     stays_unbound(w, "rival", 3).await?;
     members(&client, "gang", 3..4).await?;
     wait_running(&client, "gang", 3, 10).await?;
@@ -132,7 +132,7 @@ pub(super) async fn fifo_passes_what_no_node_can_take(w: &mut World) -> Result<(
     group_says(&client, "never", "2 of 3 members find a place").await?;
     make_podgroup(&client, "small", json!({"minMember": 1, "queue": "fifo"})).await?;
     members(&client, "small", 0..1).await?;
-    wait_running(&client, "small", 1, 5).await?;
+    wait_running(&client, "small", 1, 10).await?;
     make_podgroup(&client, "huge", json!({"minMember": 3, "queue": "default"})).await?;
     for number in 0..3 {
         make_member(&client, &format!("huge-{number}"), "huge", &[("cpu", "3")]).await?;
@@ -153,7 +153,7 @@ pub(super) async fn back_off_ends_with_its_reason(w: &mut World) -> Result<()> {
     wait_phase(&client, "job", "Pending", 45).await?;
     delete_pod(&client, "job-0").await?;
     make_node(&client, "n2", &[("cpu", "2"), ("memory", "16Gi")]).await?;
-    wait_phase(&client, "job", "Inqueue", 5).await?;
+    wait_phase(&client, "job", "Inqueue", 10).await?;
     members(&client, "job", 3..4).await?;
     wait_running(&client, "job", 3, 10).await?;
     accounting_matches_api(w).await

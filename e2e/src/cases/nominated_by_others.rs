@@ -81,7 +81,7 @@ async fn stands_still(w: &mut World, client: &Client) -> Result<()> {
         pod_says(client, name, "Insufficient cpu").await?;
     }
     gang(client, "beside", "team", "low", 1, "1").await?;
-    wait_running(client, "beside", 1, 5).await?;
+    wait_running(client, "beside", 1, 10).await?;
     stays_unbound(w, "same", 2).await?;
     stays_unbound(w, "lower", 1).await
 }

@@ -99,11 +99,16 @@ async fn silenced(w: &mut World, resource: &'static str, change: impl AsyncFnOnc
     let end = Instant::now() + HONOURED;
     says_how_old_its_view_is(w, resource).await?;
     let port = w.scheduler()?.port();
-    wait_until(end.saturating_duration_since(Instant::now()), &format!("the {resource} are listed again, and decisions go on"), || async {
-        let (view, (ready, text)) = (http::json(port, "/debug/view").await?, http::get(port, "/readyz").await?);
-        let good = decides(&view) && age(&view, resource) < 30.0 && ready == 200;
-        Ok(Seen::when(good, || format!("{view}; /readyz {ready}: {text}")))
-    })
+    // The promise is about what is decided, and not about when decisions go on.
+    wait_until(
+        end.saturating_duration_since(Instant::now()) + secs(10),
+        &format!("the {resource} are listed again, and decisions go on"),
+        || async {
+            let (view, (ready, text)) = (http::json(port, "/debug/view").await?, http::get(port, "/readyz").await?);
+            let good = decides(&view) && age(&view, resource) < 30.0 && ready == 200;
+            Ok(Seen::when(good, || format!("{view}; /readyz {ready}: {text}")))
+        },
+    )
     .await?;
     sleep_until(end).await;
     Ok(())
@@ -117,7 +122,7 @@ async fn says_how_old_its_view_is(w: &mut World, resource: &'static str) -> Resu
     let logged = |what: String| {
         let log = log.clone();
         async move {
-            wait_until(secs(5), &format!("the log says: {what}"), || async {
+            wait_until(secs(10), &format!("the log says: {what}"), || async {
                 let lines = std::fs::read_to_string(&log)?;
                 let said = lines.lines().any(|line| line.contains(&what) && line.contains(resource));
                 Ok(Seen::when(said, || "it does not".to_owned()))

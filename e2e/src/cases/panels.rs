@@ -32,6 +32,9 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     controller.terminate().await?;
     // With one worker a few PodGroups are enough for one to wait for its turn.
     controller.also("--workers=1");
+    // Its writes are slow for a while below.
+    controller.also("--leader-elect-lease-duration=60s");
+    controller.also("--leader-elect-renew-deadline=50s");
     controller.restart().await?;
     let ports = [("podgroup-controller", w.controller()?.port()), ("podgroup-scheduler", w.scheduler()?.port())];
     let prometheus = Prometheus::start(w.cluster().scratch(), &ports, &dashboards::alerts()).await?;
@@ -116,7 +119,7 @@ async fn lifecycle(w: &mut World, client: &Client) -> Result<()> {
     make_bound_pod(client, "outside", "n2", &[("cpu", "2")]).await?;
     Workload::new("goes").asks(&[("memory", "1Mi")]).make(client).await?;
     wait_running(client, "goes", 1, 10).await?;
-    let group = wait_one_group(client, "goes", 5).await?.name_any();
+    let group = wait_one_group(client, "goes", 10).await?.name_any();
     w.controller_path()?.delay(Delay::Fixed(millis(150)), Delay::None);
     let port = w.controller()?.port();
     for number in 0_u32.. {
@@ -186,11 +189,9 @@ async fn queues(client: &Client, prometheus: &Prometheus) -> Result<()> {
 
 /// Three PodGroups need a patch, and each write is slow: one is in progress, and two wait for their turn.
 async fn turns(w: &mut World, client: &Client, prometheus: &Prometheus, panels: &[Panel]) -> Result<()> {
-    // Less than the Lease allows, and more than one scrape.
-    w.controller_path()?.delay(Delay::Fixed(secs(4)), Delay::None);
-    for name in ["fits", "borrows", "owed"] {
-        annotate(client, name, "volcano.sh/beside", "yes").await?;
-    }
+    // Less than a request and a new connection may take, and more than two scrapes.
+    w.controller_path()?.delay(Delay::Fixed(millis(4500)), Delay::None);
+    futures::future::try_join_all(["fits", "borrows", "owed"].map(|name| annotate(client, name, "volcano.sh/beside", "yes"))).await?;
     let row = in_between();
     let panel = panels.iter().find(|panel| panel.title == row.panel).context("no such panel")?;
     for (query, wanted) in panel.queries.iter().zip(&row.wanted) {

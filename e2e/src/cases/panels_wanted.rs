@@ -145,7 +145,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("Watch events per second", vec![Times(vec!["resource=pods", "resource=podgroups", "resource=queues"], 10.0, 3_000.0)]),
         // The scheduler's six, and those of queues once more because of the changed schema.
         row("Ended watches per second", vec![Together(5.0, 60.0)]),
-        row("Complete lists", vec![Within(vec!["outcome=ok,resource=nodes", "outcome=ok,resource=replicasets"], 1.0, 2.0)]),
+        row("Complete lists", vec![Within(vec!["outcome=ok,resource=nodes", "outcome=ok,resource=replicasets"], 1.0, 6.0)]),
         // `foreign`, which is written until the scheduler has read it.
         row("Unreadable objects per second", vec![Together(0.8, 200.0)]),
         of("Allocated, share and capability", "a", "cpu", vec![cores(8.0), cores(6.0), cores(6.0), nothing()]),

@@ -119,7 +119,7 @@ pub(super) async fn one_on_each_node(w: &mut World) -> Result<()> {
     }
     let db = Owner::stateful_set("db", Order::OrderedReady).replicas(3).with_pod("/metadata/labels", "tier", json!("db"));
     db.with_pod("/spec/affinity", "podAntiAffinity", to_label("tier", "db", HOST)).make(&client).await?;
-    wait_running(&client, "db", 3, 10).await?;
+    wait_running(&client, "db", 3, 30).await?;
     let nodes = by_domain(&client, "db", HOST).await?;
     ensure!(nodes == counts(&[("n1", 1), ("n2", 1), ("n3", 1)]), "{nodes:?}");
     // A pod that says nothing about others is kept away as well.
@@ -196,7 +196,9 @@ pub(super) async fn members_that_need_each_other(w: &mut World) -> Result<()> {
         pods.create(&kube::api::PostParams::default(), &pod).await?;
         tokio::time::sleep(secs(1)).await;
     }
-    wait_running(&client, "follower", 1, 10).await?;
+    for name in ["leader", "follower"] {
+        wait_running(&client, name, 1, 10).await?;
+    }
     let node = |pod: Pod| pod.spec.and_then(|spec| spec.node_name);
     let (one, other) = (node(pods.get("follower").await?), node(pods.get("leader").await?));
     ensure!(one.is_some() && one == other, "{one:?}, {other:?}");

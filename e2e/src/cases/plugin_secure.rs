@@ -8,6 +8,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::endpoint::{account, bind, grant_secure_serving};
+use super::handover::wait_leader;
 use super::plugin::{at, plugin, says};
 use crate::https::{Mount, SERVICE};
 use crate::objects::NAMESPACE;
@@ -33,6 +34,8 @@ pub(super) async fn over_tls(w: &mut World) -> Result<()> {
     let operator = format!("--kubeconfig {operator}");
     let trusted = format!("--scheduler-ca-file {} --scheduler-tls-server-name localhost", authority.display());
 
+    // The scheduler is ready before it holds the Lease.
+    wait_leader(&w.client(), "scheduler-1", 30).await?;
     says(w, "audit", &["the scheduler serves TLS: say --scheduler-ca-file", "--scheduler-insecure-skip-tls-verify"]).await?;
     // The admin of the cluster has a certificate and no token.
     plugin(w, &format!("audit {trusted}")).await?.must(1, &["the kubeconfig has none: say --scheduler-token-file"])?;
@@ -50,7 +53,8 @@ pub(super) async fn over_tls(w: &mut World) -> Result<()> {
     let file = w.cluster().scratch().path("token-stranger");
     std::fs::write(&file, &stranger)?;
     let of_a_stranger = format!("audit {trusted} --scheduler-token-file {}", file.display());
-    plugin(w, &of_a_stranger).await?.must(1, &["asks for a token with the right to /debug/audit"])
+    says(w, &of_a_stranger, &["asks for a token with the right to /debug/audit"]).await?;
+    plugin(w, &of_a_stranger).await?.must(1, &[])
 }
 
 /// The Service of a release with another name leads to the scheduler.
@@ -94,7 +98,7 @@ pub(super) async fn of_another_version(w: &mut World) -> Result<()> {
     controller.terminate().await?;
     controller.restart().await?;
     let log = controller.log().to_owned();
-    wait_until(secs(10), "the controller's log contains the version of the scheduler", || async {
+    wait_until(secs(30), "the controller's log contains the version of the scheduler", || async {
         let text = std::fs::read_to_string(&log)?;
         let told = text.lines().find(|line| line.contains("9.9.9")).unwrap_or_default();
         Ok(Seen::when(told.contains("helm upgrade"), || text))

@@ -121,7 +121,7 @@ async fn nodes_of(client: &Client, app: &str, claim_of: impl Fn(&str) -> String)
     for pod in pods_of(client, app).await? {
         let name = pod.name_any();
         let node = node_of(client, app, &name).await?;
-        let volume = volume_of(client, &claim_of(&name)).await?.with_context(|| format!("the claim of {name} is not bound"))?;
+        let volume = volume_of(client, &claim_of(&name)).await?;
         let of_volume = volumes(client).get(&volume).await?.annotations().get(NODE_OF_VOLUME).cloned();
         ensure!(of_volume.as_ref() == Some(&node), "pod {name} is on {node}, and its volume on {of_volume:?}");
         nodes.insert(name, node);
@@ -212,7 +212,8 @@ pub(super) async fn one_claim_fails(w: &mut World) -> Result<()> {
     // Each claim keeps its volume, or the node that it is tied to.
     let keep = ", and 2 further claims are like it";
     ensure!(said.contains(keep), "{said}");
-    wait_until(secs(10), "the plugin says what the provisioner says", || async {
+    // The PodGroup names the claim only between two attempts, and the time between them grows.
+    wait_until(secs(60), "the plugin says what the provisioner says", || async {
         let said = plugin(w, "why g").await?;
         let parts = [
             keep.to_owned(),
@@ -272,6 +273,13 @@ pub(super) async fn answers_after_the_deadline(w: &mut World) -> Result<()> {
     zoned(&client, &["a1", "a2", "a3"]).await?;
     limit_the_wait(w).await?;
     let mut provisioner = start(w, &[], None).await?;
+    // The provisioner gives up a start that takes too long, so it must be complete before SIGSTOP.
+    let log = provisioner.program().log().to_owned();
+    wait_until(secs(20), "the provisioner has started", || async {
+        let text = std::fs::read_to_string(&log)?;
+        Ok(Seen::when(text.contains("Provisioner started"), || text.lines().last().unwrap_or_default().to_owned()))
+    })
+    .await?;
     provisioner.program().signal("STOP").await?;
     let members = make_gang(&client, "g", 2, "3", None).await?;
     let asked = wait_selected(&client, 2).await?;

@@ -7,7 +7,6 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::ledger::stays_unbound;
-use super::lifecycle::wait_unschedulable;
 use super::seen::pods_wait_for;
 use crate::objects::{Amounts, NAMESPACE, condition, field, make_member, make_node, make_podgroup, make_queue, podgroups};
 use crate::wait::{Seen, secs, wait_until};
@@ -33,7 +32,7 @@ pub(super) async fn parent_blocks(w: &mut World) -> Result<()> {
     Workload::new("job-1").replicas(2).gang("2").asks(HALF).queue("test-sub-0").make(&client).await?;
     wait_running(&client, "job-1", 2, 10).await?;
     Workload::new("job-2").replicas(2).gang("2").asks(HALF).queue("test-sub-1").make(&client).await?;
-    let group = wait_one_group(&client, "job-2", 5).await?.name_any();
+    let group = wait_one_group(&client, "job-2", 10).await?.name_any();
     blocked_by_parent(w, &group, "job-2").await?;
     delete(&client, "job-1").await?;
     wait_running(&client, "job-2", 2, 15).await?;
@@ -67,12 +66,19 @@ async fn job(client: &Client, name: &str, queue: &str) -> Result<()> {
 /// Checks that the PodGroup names the parent as its reason, is Pending, and has no bound pod.
 pub(crate) async fn blocked_by_parent(w: &mut World, group: &str, pods: &str) -> Result<()> {
     let client = w.client();
-    let (reason, message) = wait_unschedulable(&client, group).await?;
-    ensure!(reason == "NotEnoughResources", "the reason is {reason}: {message}");
-    ensure!(message.contains("test-root"), "the message does not name test-root: {message}");
-    ensure!(message.starts_with("QueueQuotaExceeded: "), "the message begins with another code: {message}");
-    let own = condition(&podgroups(&client).get(group).await?, "podgroup.dev/Waiting").map(|(status, reason, _)| (status, reason));
-    ensure!(own == Some(("True".to_owned(), "QueueQuotaExceeded".to_owned())), "its own condition says {own:?}");
+    // While a member is missing, the reason is another one.
+    wait_until(secs(15), "both conditions name the quota of the parent", || async {
+        let object = podgroups(&client).get(group).await?;
+        let (volcano, own) = (condition(&object, "Unschedulable"), condition(&object, "podgroup.dev/Waiting"));
+        let is = |condition: &Option<(String, String, String)>, wanted: &str| {
+            condition.as_ref().is_some_and(|(status, reason, _)| status == "True" && reason == wanted)
+        };
+        let named =
+            volcano.as_ref().is_some_and(|(.., message)| message.starts_with("QueueQuotaExceeded: ") && message.contains("test-root"));
+        let right = named && is(&volcano, "NotEnoughResources") && is(&own, "QueueQuotaExceeded");
+        Ok(Seen::when(right, || format!("{volcano:?}, {own:?}")))
+    })
+    .await?;
     // No node is bought for what waits for quota.
     pods_wait_for(&client, pods, 2, "QueueQuotaExceeded").await?;
     stays_unbound(w, pods, 3).await?;

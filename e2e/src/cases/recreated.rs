@@ -29,10 +29,10 @@ pub(super) async fn less_and_less_often(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "d", 2, 10).await?;
-    let name = wait_one_group(&client, "d", 5).await?.name_any();
+    let name = wait_one_group(&client, "d", 10).await?.name_any();
     // The pods have no PodGroup for longer than the observer allows.
     w.watched()?.excuse(&[1]);
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     let (end, mut deletions) = (Instant::now() + secs(DELETES_FOR), 0_usize);
     while Instant::now() < end {
         match podgroups(&client).delete(&name, &DeleteParams::default()).await {
@@ -54,6 +54,6 @@ pub(super) async fn less_and_less_often(w: &mut World) -> Result<()> {
         Ok(Seen::when(found.is_some(), || "it does not exist".to_owned()))
     })
     .await?;
-    wait_one_group(&client, "d", 5).await?;
+    wait_one_group(&client, "d", 10).await?;
     wait_running(&client, "d", 2, 1).await
 }

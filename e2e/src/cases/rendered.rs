@@ -126,7 +126,7 @@ async fn with_defaults(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> 
 async fn helm_test(cluster: &Cluster) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), chart::NAMESPACE);
     let runs_to_its_end = async {
-        wait_until(secs(10), "the pod of helm test runs", || async {
+        wait_until(secs(60), "the pod of helm test runs", || async {
             let phase = pods.get_opt("podgroup-test").await?.and_then(|pod| pod.status?.phase);
             Ok(Seen::when(phase.as_deref() == Some("Running"), || format!("{phase:?}")))
         })
@@ -209,7 +209,12 @@ async fn with_all_values_changed(cluster: &Cluster, seen: &mut Vec<String>) -> R
         scraped_with(cluster, program, &token).await?;
     }
     let [controller, scheduler] = &programs;
-    let (status, _) = scheduler.get("/debug/queues", Some(&token)).await?;
+    // 503 while the API server has not answered the review.
+    let status = wait_until(secs(20), "/debug/queues answers the metrics reader", || async {
+        let (status, _) = scheduler.get("/debug/queues", Some(&token)).await?;
+        Ok(if status == 503 { Seen::NotYet(status.to_string()) } else { Seen::Yes(status) })
+    })
+    .await?;
     ensure!(status == 403, "the metrics reader gets {status} from /debug/queues");
     bind(&client, "scraper", "podgroup-debug-reader").await?;
     wait_until(secs(40), "the authorized account sees /debug/queues", || async {

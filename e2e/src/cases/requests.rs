@@ -110,7 +110,7 @@ pub(super) async fn init_sidecar_and_overhead(w: &mut World) -> Result<()> {
         set_allocatable(&client, name, &[("cpu", cpu)]).await?;
         wait_running(&client, name, 1, 10).await?;
         let port = w.scheduler()?.port();
-        wait_until(secs(5), &format!("the ledger reports {name} as exactly full"), || async {
+        wait_until(secs(10), &format!("the ledger reports {name} as exactly full"), || async {
             let ledger = crate::http::json(port, "/debug/ledger").await?;
             let nodes = ledger.get("nodes").and_then(Value::as_array).cloned().unwrap_or_default();
             let node = nodes.into_iter().find(|node| node.get("name").is_some_and(|seen| seen == name)).unwrap_or_default();

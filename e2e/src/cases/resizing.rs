@@ -19,14 +19,14 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
     let recording = Recording::start(&client).await?;
     Workload::new("d").asks(&[("cpu", "100m")]).replicas(10).gang("4").make(&client).await?;
     wait_running(&client, "d", 10, 10).await?;
-    let group = wait_one_group(&client, "d", 5).await?.name_any();
+    let group = wait_one_group(&client, "d", 10).await?.name_any();
     let members = || async {
         let object = podgroups(&client).get(&group).await?;
         anyhow::Ok(field(&object, "/spec/minMember").as_i64().unwrap_or(0))
     };
 
     // With at least 4 replicas all the time nothing changes, so nothing is written.
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     let mut dice = Dice(w.seed);
     for _ in 0..25 {
         scale(&client, "d", 4 + u32::try_from(dice.roll() % 7)?).await?;
@@ -38,7 +38,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
     let calls = called::since(w, moment)?;
     ensure!(calls.is_empty(), "25 changes that change nothing cost {:?}", tally(&calls));
 
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     let (mut before, mut changes) = (4, 0);
     for _ in 0..50 {
         let wanted = 2 + u32::try_from(dice.roll() % 9)?;
@@ -49,7 +49,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
     scale(&client, "d", 3).await?;
     changes += usize::from(before != 3);
     wait_running(&client, "d", 3, 10).await?;
-    wait_until(secs(5), "minMember is 3", || async {
+    wait_until(secs(10), "minMember is 3", || async {
         let now = members().await?;
         Ok(Seen::when(now == 3, || now.to_string()))
     })
@@ -61,7 +61,7 @@ pub(super) async fn churn(w: &mut World) -> Result<()> {
 
     for (replicas, expected) in [(2, 2), (1, 1), (5, 4), (3, 3), (10, 4)] {
         scale(&client, "d", replicas).await?;
-        wait_until(secs(5), &format!("at {replicas} minMember is {expected}"), || async {
+        wait_until(secs(10), &format!("at {replicas} minMember is {expected}"), || async {
             let now = members().await?;
             Ok(Seen::when(now == expected, || now.to_string()))
         })

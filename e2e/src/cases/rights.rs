@@ -49,7 +49,7 @@ async fn to_write_the_status_of_queues(cluster: &Cluster, scheduler: &Program) -
     Workload::new("train").replicas(2).gang("2").queue("team").make(&client).await?;
     wait_running(&client, "train", 2, 10).await?;
     wait_until(secs(10), "the PodGroup's status is still written", || async {
-        let group = wait_one_group(&client, "train", 5).await?;
+        let group = wait_one_group(&client, "train", 10).await?;
         Ok(Seen::when(field(&group, "/status/phase") == "Running", || field(&group, "/status").to_string()))
     })
     .await?;
@@ -107,7 +107,7 @@ async fn to_make_podgroups(cluster: &Cluster, controller: &Program) -> Result<()
     .await?;
     annotate(&client, "train", MIN_MEMBER, "1").await?;
     wait_until(secs(10), "the PodGroup of another Deployment follows its owner", || async {
-        let group = wait_one_group(&client, "train", 5).await?;
+        let group = wait_one_group(&client, "train", 10).await?;
         Ok(Seen::when(field(&group, "/spec/minMember") == 1, || field(&group, "/spec").to_string()))
     })
     .await?;

@@ -33,7 +33,7 @@ pub(super) async fn group_says_within(client: &Client, seconds: u64, group: &str
 
 /// Waits until a pod of `name` has PodScheduled=False with a message that contains `part`.
 pub(super) async fn pod_says(client: &Client, name: &str, part: &str) -> Result<()> {
-    wait_until(secs(15), &format!("a pod of {name} says: {part}"), || async {
+    wait_until(secs(30), &format!("a pod of {name} says: {part}"), || async {
         let said: Vec<_> = pods_of(client, name).await?.iter().filter_map(super::ledger::why_unscheduled).collect();
         Ok(Seen::when(said.iter().any(|message| message.contains(part)), || format!("{said:?}")))
     })
@@ -42,7 +42,7 @@ pub(super) async fn pod_says(client: &Client, name: &str, part: &str) -> Result<
 
 /// Waits until so many pods of `name` say PodScheduled=False with this reason, and no pod of it with another. For `Unschedulable` autoscalers add nodes.
 pub(super) async fn pods_wait_for(client: &Client, name: &str, count: usize, reason: &str) -> Result<()> {
-    wait_until(secs(15), &format!("{count} pods of {name} wait for {reason}"), || async {
+    wait_until(secs(30), &format!("{count} pods of {name} wait for {reason}"), || async {
         let pods = pods_of(client, name).await?;
         let conditions = pods.into_iter().filter_map(|pod| pod.status?.conditions).flatten();
         let said: Vec<_> =
@@ -111,10 +111,26 @@ pub(super) async fn metric(port: u16, name: &str) -> Result<f64> {
     Ok(line.map_or(Ok(0.0), |value| value.trim().parse())?)
 }
 
-/// Waits up to five seconds until each node's ledger (cpu and number of pods) is the sum of the pods in the API, then checks that the audit finds no
+/// Changes an object and waits until the scheduler has a further event of that type (`added`, `modified`, `deleted`) from its watch of that kind, or a further list of the
+/// kind. The watches of different kinds do not wait for each other: without this a pod that is made afterwards may be seen before the change.
+pub(super) async fn watched(w: &mut World, resource: &str, kind: &str, change: impl Future<Output = Result<()>>) -> Result<()> {
+    let port = w.scheduler()?.port();
+    let event = format!("podgroup_watch_events_total{{resource=\"{resource}\",type=\"{kind}\"}}");
+    let list = format!("podgroup_watch_lists_total{{outcome=\"ok\",resource=\"{resource}\"}}");
+    let seen = async || anyhow::Ok(metric(port, &event).await? + metric(port, &list).await?);
+    let before = seen().await?;
+    change.await?;
+    wait_until(secs(10), &format!("the scheduler has seen that one of its {resource} is {kind}"), || async {
+        let now = seen().await?;
+        Ok(Seen::when(now > before, || now.to_string()))
+    })
+    .await
+}
+
+/// Waits up to ten seconds until each node's ledger (cpu and number of pods) is the sum of the pods in the API, then checks that the audit finds no
 /// difference. Only for pods with one container.
 pub(super) async fn accounting_matches_api(w: &mut World) -> Result<()> {
-    accounting_matches_api_within(w, 5).await
+    accounting_matches_api_within(w, 10).await
 }
 
 /// Does the same with a timeout in seconds. A pod whose binding is retried is in the ledger and not on a node.

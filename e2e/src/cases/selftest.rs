@@ -42,7 +42,7 @@ pub(super) async fn a_cluster_works(w: &mut World) -> Result<()> {
     ensure!(start.elapsed() >= millis(200), "a request through the slow proxy took {:?}", start.elapsed());
     proxy.delay(Delay::None, Delay::None);
     proxy.cut();
-    wait_until(secs(5), "requests work again after a cut", || async { nodes.get("n1").await.map(|_| Seen::Yes(())).map_err(Into::into) })
+    wait_until(secs(10), "requests work again after a cut", || async { nodes.get("n1").await.map(|_| Seen::Yes(())).map_err(Into::into) })
         .await?;
 
     let writes = std::fs::read_to_string(w.cluster().audit_log())?;

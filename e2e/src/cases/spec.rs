@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::called::{self, tally, writes};
 use crate::objects::{NAMESPACE, field, make_node, make_queue, podgroups};
-use crate::wait::{Seen, holds_for, secs};
+use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::kinds::Order;
-use crate::workloads::owner::{Kind, Owner, group_name, patch, wait_group};
-use crate::workloads::{MIN_MEMBER, QUEUE, Workload, live_replica_sets, wait_one_group, wait_running};
+use crate::workloads::owner::{Kind, Owner, group_name, patch, wait_group, wait_observed};
+use crate::workloads::{MIN_MEMBER, QUEUE, Workload, live_replica_sets, pods_of, wait_one_group, wait_running};
 use crate::world::World;
 
 const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
@@ -25,10 +25,16 @@ pub(super) async fn shrunk(w: &mut World) -> Result<()> {
     for (name, order) in [("parallel", Order::Parallel), ("ordered", Order::OrderedReady)] {
         let set = Owner::stateful_set(name, order).asks(&[("cpu", "10")]).make(&client).await?;
         wait_field(&client, &set, "/spec/minResources/cpu", json!("10")).await?;
+        wait_until(secs(10), "the set has its pod", || async {
+            let pods = pods_of(&client, name).await?.len();
+            Ok(Seen::when(pods == 1, || pods.to_string()))
+        })
+        .await?;
         let small = json!({"spec": {"template": {"spec": {"containers": [crate::objects::container(&[("cpu", "1")])]}}}});
         patch(&client, Kind::StatefulSet, name, small).await?;
         wait_field(&client, &set, "/spec/minResources/cpu", json!("1")).await?;
         if order == Order::OrderedReady {
+            wait_observed(&client, Kind::StatefulSet, name).await?;
             Kind::Pod.api(&client).delete(&format!("{name}-0"), &DeleteParams::default()).await?;
         }
         wait_running(&client, name, 1, 10).await?;
@@ -51,7 +57,7 @@ pub(super) async fn sources_followed(w: &mut World) -> Result<()> {
     }
     Workload::new("d").replicas(3).make(&client).await?;
     wait_running(&client, "d", 3, 10).await?;
-    let before = wait_one_group(&client, "d", 5).await?;
+    let before = wait_one_group(&client, "d", 10).await?;
     let set = replica_set(&client, "d").await?;
     for (key, steps) in [
         (
@@ -96,7 +102,7 @@ pub(super) async fn sources_followed(w: &mut World) -> Result<()> {
         patch(&client, Kind::Namespace, NAMESPACE, json!({"metadata": {"annotations": {QUEUE: value}}})).await?;
         wait_field(&client, &set, "/spec/queue", json!(expected)).await?;
     }
-    ensure!(wait_one_group(&client, "d", 5).await?.uid() == before.uid(), "the PodGroup was recreated");
+    ensure!(wait_one_group(&client, "d", 10).await?.uid() == before.uid(), "the PodGroup was recreated");
 
     // A StatefulSet keeps its PodGroup when its template changes; a Deployment gets another ReplicaSet.
     let template = |queue: Value, class: Value| json!({"spec": {"template": {"metadata": {"annotations": {QUEUE: queue}}, "spec": {"priorityClassName": class}}}});
@@ -127,7 +133,7 @@ pub(super) async fn what_an_admin_set(w: &mut World) -> Result<()> {
     Workload::new("d").replicas(4).gang("3").queue("a").make(&client).await?;
     wait_running(&client, "d", 4, 10).await?;
     let set = replica_set(&client, "d").await?;
-    wait_one_group(&client, "d", 5).await?;
+    wait_one_group(&client, "d", 10).await?;
     let by_hand = json!({"metadata": {"annotations": {"admins": "note"}}, "spec": {"minMember": 2, "queue": "admins", "priorityClassName": "admins"}});
     podgroups(&client).patch(&group_name(&set), &kube::api::PatchParams::default(), &kube::api::Patch::Merge(by_hand)).await?;
     let stays = || async {
@@ -150,7 +156,7 @@ pub(super) async fn what_an_admin_set(w: &mut World) -> Result<()> {
     holds_for(secs(1), "the admin's values stay", stays).await?;
 
     w.controller()?.terminate().await?;
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     w.controller()?.restart().await?;
     holds_for(secs(2), "the admin's values stay", stays).await?;
     let calls = called::since(w, moment)?;
@@ -165,7 +171,7 @@ pub(super) async fn what_an_admin_set(w: &mut World) -> Result<()> {
 }
 
 async fn wait_field(client: &Client, owner: &DynamicObject, pointer: &str, expected: Value) -> Result<()> {
-    wait_group(client, owner, 5, &format!("{pointer} is {expected}"), |group| {
+    wait_group(client, owner, 10, &format!("{pointer} is {expected}"), |group| {
         let seen = field(group, pointer);
         (seen != expected).then(|| seen.to_string())
     })

@@ -28,7 +28,7 @@ pub(super) async fn terminating_pod_still_counts(w: &mut World) -> Result<()> {
     kubelet::run(&client, "holder", 1, 20).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.delete("holder", &DeleteParams::default()).await?;
-    wait_until(secs(5), "the old pod is terminating", || async {
+    wait_until(secs(10), "the old pod is terminating", || async {
         let leaves = pods.get("holder").await?.metadata.deletion_timestamp;
         Ok(Seen::when(leaves.is_some(), || "it has no deletion timestamp".to_owned()))
     })
@@ -39,7 +39,7 @@ pub(super) async fn terminating_pod_still_counts(w: &mut World) -> Result<()> {
     stays_unbound(w, "replacement", 3).await?;
     queue_uses(&client, "team", GPU, "2").await?;
     pods.delete("holder", &DeleteParams::default().grace_period(0)).await?;
-    wait_running(&client, "replacement", 1, 5).await?;
+    wait_running(&client, "replacement", 1, 10).await?;
     queue_uses(&client, "team", GPU, "2").await
 }
 

@@ -38,9 +38,13 @@ pub(super) async fn warm(w: &mut World) -> Result<()> {
         async || anyhow::Ok(leases(&client).get(chart::SCHEDULER).await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default());
     let first = held().await?;
     w.scheduler()?.terminate().await?;
-    // A normal end releases the Lease before the process is gone, so the successor need not wait for its expiry.
-    let then = held().await?;
-    ensure!(!first.is_empty() && then != first, "{first} has ended, but the holder of the Lease is {then:?}");
+    ensure!(!first.is_empty(), "the Lease had no holder");
+    // A normal end releases the Lease, so the successor need not wait until its 15 s are over.
+    wait_until(secs(5), &format!("the Lease has another holder than {first}, which has ended"), || async {
+        let now = held().await?;
+        Ok(Seen::when(now != first, || format!("{now:?} holds it")))
+    })
+    .await?;
     Workload::new("after").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "after", 2, 10).await?;
     w.scheduler()?.restart().await?;

@@ -60,8 +60,12 @@ impl Standby {
 
     /// Ends the leader. Returns when the standby may take over.
     async fn takes_over(&self, w: &mut World) -> Result<()> {
-        let (status, _) = http::get(self.program.port(), "/readyz").await?;
-        ensure!(status == 200, "the standby does not know that its view is old: /readyz returned {status}");
+        // Its other watches may still open again after the cut.
+        wait_until(secs(10), "the standby does not know that its view is old", || async {
+            let (status, body) = http::get(self.program.port(), "/readyz").await?;
+            Ok(Seen::when(status == 200, || format!("/readyz returned {status}: {body}")))
+        })
+        .await?;
         w.scheduler()?.terminate().await
     }
 

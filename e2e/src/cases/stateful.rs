@@ -1,16 +1,18 @@
 //! Rows L2 and L3: a StatefulSet always has exactly the right PodGroup, although its pods have the same names again.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use kube::api::{DynamicObject, PropagationPolicy};
 use kube::{Client, ResourceExt};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::objects::make_node;
 use crate::proxy::Delay;
-use crate::wait::{Seen, holds_for, millis, secs, wait_until};
+use crate::wait::{Seen, millis, secs, settles, wait_until};
 use crate::workloads::kinds::Order;
-use crate::workloads::owner::{Kind, Owner, delete_as, group_name, groups_made, resize, wait_group};
-use crate::workloads::{pods_of, wait_running};
+use crate::workloads::owner::{Kind, Owner, delete_as, group_name, groups_made, resize};
+use crate::workloads::{phases, pods_of, wait_running};
 use crate::world::World;
 
 /// L2 (#5972). A StatefulSet with one replica is scaled to 0 and to 1 200 times, without a pause; the controller's API path has a delay of 200 to 500 ms. Then
@@ -85,36 +87,19 @@ pub(super) fn small(name: &str) -> Owner {
     Owner::stateful_set(name, Order::OrderedReady).asks(&[("cpu", "100m")])
 }
 
-/// Within 10 s each StatefulSet has one running pod of its own and its PodGroup, and the PodGroup stays.
+/// Each StatefulSet has one running pod of its own and its PodGroup, and both stay.
 pub(super) async fn settled(client: &Client, sets: &[DynamicObject]) -> Result<()> {
-    let end = Instant::now() + secs(10);
-    let mut round = 0;
-    loop {
-        round += 1;
+    settles("each StatefulSet has one running pod of its own and its PodGroup", || async {
+        let made = groups_made(client).await?;
         for set in sets {
-            let left = end.saturating_duration_since(Instant::now()).as_secs();
-            wait_running(client, &set.name_any(), 1, left).await?;
-            wait_group(client, set, left, "the PodGroup exists", |_| None).await?;
-            let mine = |pod: &k8s_openapi::api::core::v1::Pod| {
-                pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
-            };
-            wait_until(secs(left), "the pod belongs to the live StatefulSet", || async {
-                Ok(Seen::when(pods_of(client, &set.name_any()).await?.iter().all(mine), || {
-                    "a pod belongs to a deleted StatefulSet".to_owned()
-                }))
-            })
-            .await?;
+            let (name, pods) = (set.name_any(), pods_of(client, &set.name_any()).await?);
+            let mine = pods.iter().all(|pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref()));
+            let (phases, has_group) = (phases(&pods), made.contains(&group_name(set)));
+            if !mine || !has_group || phases != BTreeMap::from([("Running".to_owned(), 1)]) {
+                return Ok(Seen::NotYet(format!("{name}: pods {phases:?}, all of the live set: {mine}, has its PodGroup: {has_group}")));
+            }
         }
-        let stays = holds_for(secs(2), "each StatefulSet has its PodGroup", || async {
-            let made = groups_made(client).await?;
-            let missing: Vec<_> = sets.iter().filter(|set| !made.contains(&group_name(set))).map(ResourceExt::name_any).collect();
-            Ok(Seen::when(missing.is_empty(), || format!("{missing:?} have no PodGroup")))
-        });
-        match stays.await {
-            Ok(()) => return Ok(()),
-            // On a slow machine the deadline may pass during the first round. What may happen afterwards happens only once.
-            Err(error) if round > 1 && Instant::now() >= end => return Err(error),
-            Err(_) => {}
-        }
-    }
+        Ok(Seen::Yes(()))
+    })
+    .await
 }

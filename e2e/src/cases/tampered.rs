@@ -20,9 +20,9 @@ pub(super) async fn controller_fields_are_restored(w: &mut World) -> Result<()> 
     make_queue(&client, "team", None, &[]).await?;
     Workload::new("d").replicas(2).gang("2").queue("team").make(&client).await?;
     wait_running(&client, "d", 2, 10).await?;
-    let before = wait_one_group(&client, "d", 5).await?;
+    let before = wait_one_group(&client, "d", 10).await?;
     let name = before.name_any();
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     for (what, change) in [
         ("its owner", json!({"metadata": {"ownerReferences": null}})),
         ("what is remembered", json!({"metadata": {"annotations": {"podgroup.dev/applied": "{nonsense"}}, "spec": {"minMember": 7}})),
@@ -56,7 +56,7 @@ pub(super) async fn another_deployment(w: &mut World) -> Result<()> {
     }
     Workload::new("d").replicas(2).gang("2").queue("first").make(&client).await?;
     wait_running(&client, "d", 2, 10).await?;
-    let before = wait_one_group(&client, "d", 5).await?;
+    let before = wait_one_group(&client, "d", 10).await?;
     delete_as(&client, Kind::Deployment, "d", PropagationPolicy::Orphan).await?;
     wait_until(secs(10), "the ReplicaSet has no owner", || async {
         let sets = live_replica_sets(&client, "d").await?;
@@ -84,7 +84,7 @@ pub(super) async fn another_deployment(w: &mut World) -> Result<()> {
         Ok(Seen::when(queue == "default", || format!("queue {queue}")))
     })
     .await?;
-    wait_running(&client, "d", 2, 5).await?;
+    wait_running(&client, "d", 2, 10).await?;
     delete_as(&client, Kind::Deployment, "d", PropagationPolicy::Foreground).await?;
     wait_until(secs(10), "nothing is left", || async {
         let made = groups_made(&client).await?;

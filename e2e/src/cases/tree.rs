@@ -65,11 +65,12 @@ pub(super) async fn parent_deleted(w: &mut World) -> Result<()> {
     Workload::new("runs").replicas(2).queue("child").make(&client).await?;
     wait_running(&client, "runs", 2, 10).await?;
     queues(&client).delete("parent", &DeleteParams::default()).await?;
+    // The scheduler may see the pod before it sees the deletion.
+    let reason = "queue \"child\" names the parent \"parent\", which does not exist";
+    queue_complains(&client, "child", reason).await?;
     Workload::new("late").queue("child").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
-    let reason = "queue \"child\" names the parent \"parent\", which does not exist";
     group_says(&client, &group, reason).await?;
-    queue_complains(&client, "child", reason).await?;
     Workload::new("other").make(&client).await?;
     wait_running(&client, "other", 1, 10).await?;
     // A further pod of a running workload is a new pod, too.
@@ -94,7 +95,7 @@ pub(in crate::cases) async fn queue_complains(client: &Client, queue: &str, part
 /// Waits for an Event on a Queue or PodGroup with this reason and a message that contains `part`.
 pub(in crate::cases) async fn complains(client: &Client, kind: &str, name: &str, wanted: &str, part: &str) -> Result<()> {
     let events: Api<Event> = Api::default_namespaced(client.clone());
-    wait_until(secs(5), &format!("an Event {wanted} on {kind} {name} contains: {part}"), || async {
+    wait_until(secs(10), &format!("an Event {wanted} on {kind} {name} contains: {part}"), || async {
         let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name}"));
         let messages: Vec<_> = events.list(&about).await?.items.into_iter().map(|event| (event.reason, event.message)).collect();
         let right = |(reason, message): &(Option<String>, Option<String>)| {
@@ -148,15 +149,17 @@ pub(super) async fn zero_is_zero(w: &mut World) -> Result<()> {
 
     Workload::new("three").replicas(3).asks(&[]).queue("two").make(&client).await?;
     pod_says(&client, "three", "queue \"two\" is over its quota: pods requested 1, used 2, capability 2").await?;
-    holds_for(secs(2), "two pods are bound", || async {
+    let two = || async {
         let count = bound(&client, "three").await?;
         Ok(Seen::when(count == 2, || count.to_string()))
-    })
-    .await?;
+    };
+    // The scheduler counts a binding before the API server has it.
+    wait_until(secs(10), "two pods are bound", two).await?;
+    holds_for(secs(2), "two pods are bound", two).await?;
     patch_queue(&client, "two", json!({"spec": {"capability": {"pods": 3}}})).await?;
-    wait_running(&client, "three", 3, 5).await?;
+    wait_running(&client, "three", 3, 10).await?;
     patch_queue(&client, "zero", json!({"spec": {"capability": {"cpu": null}}})).await?;
-    wait_running(&client, "cpu", 1, 5).await
+    wait_running(&client, "cpu", 1, 10).await
 }
 
 /// Q10 (#2276). Best-effort pods in a closed queue, and in a queue with a closed parent, are not bound; bound pods stay. A queue that was closed by
@@ -190,12 +193,12 @@ pub(super) async fn closed(w: &mut World) -> Result<()> {
     queue_is(&client, "up", "Closed").await?;
 
     set_state(&client, "up", "Open").await?;
-    wait_running(&client, "late", 1, 5).await?;
+    wait_running(&client, "late", 1, 10).await?;
     queue_is(&client, "below", "Open").await?;
     stays_unbound(w, "other", 2).await?;
     queue_is(&client, "by-hand", "Closed").await?;
     set_state(&client, "by-hand", "Open").await?;
-    wait_running(&client, "other", 1, 5).await?;
+    wait_running(&client, "other", 1, 10).await?;
     queue_is(&client, "by-hand", "Open").await
 }
 

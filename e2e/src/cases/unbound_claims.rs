@@ -2,6 +2,8 @@
 //!
 //! kube-controller-manager's binder binds the claims. In V7 and V8 the case itself is the provisioner: it makes the volumes that the selected nodes ask for.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSIStorageCapacity, StorageClass};
@@ -84,11 +86,15 @@ pub(super) async fn make_gang(client: &Client, name: &str, members: usize) -> Re
     Ok(names)
 }
 
-/// Returns the volume of the claim; none where it is not bound.
-pub(super) async fn volume_of(client: &Client, claim: &str) -> Result<Option<String>> {
-    let claim = claims(client).get(claim).await?;
-    let is_bound = claim.status.and_then(|status| status.phase).as_deref() == Some("Bound");
-    Ok(claim.spec.and_then(|spec| spec.volume_name).filter(|_| is_bound))
+/// Waits until the claim is bound, and returns its volume. kube-controller-manager writes the phase last: the pod may run before that.
+pub(super) async fn volume_of(client: &Client, claim: &str) -> Result<String> {
+    wait_until(secs(10), &format!("claim {claim} is bound"), || async {
+        let claim = claims(client).get(claim).await?;
+        let phase = claim.status.and_then(|status| status.phase);
+        let volume = claim.spec.and_then(|spec| spec.volume_name).filter(|_| phase.as_deref() == Some("Bound"));
+        Ok(volume.map_or_else(|| Seen::NotYet(format!("{phase:?}")), Seen::Yes))
+    })
+    .await
 }
 
 /// Returns the node of the pod.
@@ -125,7 +131,7 @@ pub(super) async fn local_volumes(w: &mut World) -> Result<()> {
     wait_running(&client, "g", 3, 60).await?;
     let mut volumes = std::collections::BTreeSet::new();
     for member in &members {
-        let (volume, node) = (volume_of(&client, member).await?.context("it is not bound")?, node_of(&client, "g", member).await?);
+        let (volume, node) = (volume_of(&client, member).await?, node_of(&client, "g", member).await?);
         ensure!(volume.ends_with(&node), "pod {member} is on {node}, and its volume is {volume}");
         volumes.insert(volume);
     }
@@ -167,7 +173,7 @@ pub(super) async fn held_until_all_are_bound(w: &mut World) -> Result<()> {
     }
     w.cluster().signal("kube-controller-manager", "STOP").await?;
     make_gang(&client, "g", 2).await?;
-    let tied = [wait_tied(&client, "v0").await?, wait_tied(&client, "v1").await?];
+    let tied = two_tied(&client).await?;
     group_says(&client, "g", "WaitingForVolumes: waiting for 2 persistentvolumeclaim(s) to be bound").await?;
     stays_unbound(w, "g", 2).await?;
     w.scheduler()?.kill().await?;
@@ -177,15 +183,28 @@ pub(super) async fn held_until_all_are_bound(w: &mut World) -> Result<()> {
     stays_unbound(w, "g", 2).await?;
     w.cluster().signal("kube-controller-manager", "CONT").await?;
     wait_running(&client, "g", 2, 60).await?;
-    for (volume, claim) in ["v0", "v1"].into_iter().zip(&tied) {
+    for (volume, claim) in &tied {
         let now = volume_of(&client, claim).await?;
-        ensure!(now.as_deref() == Some(volume), "claim {claim} was tied to {volume}, and is bound to {now:?}");
+        ensure!(now == *volume, "claim {claim} was tied to {volume}, and is bound to {now}");
     }
-    for volume in ["v2", "v3"] {
-        let reference = Api::<PersistentVolume>::all(client.clone()).get(volume).await?.spec.and_then(|spec| spec.claim_ref);
-        ensure!(reference.is_none(), "volume {volume} was taken, too: {reference:?}");
-    }
+    let after = claims_of_volumes(&client).await?;
+    ensure!(after == tied, "the volumes name {after:?}, and named {tied:?}");
     Ok(())
+}
+
+/// Waits until two volumes name a claim, and returns them with their claims.
+async fn two_tied(client: &Client) -> Result<BTreeMap<String, String>> {
+    wait_until(secs(10), "two volumes name a claim", || async {
+        let tied = claims_of_volumes(client).await?;
+        Ok(if tied.len() == 2 { Seen::Yes(tied) } else { Seen::NotYet(format!("{tied:?}")) })
+    })
+    .await
+}
+
+/// Returns the claim that each volume names, without the volumes that name none.
+async fn claims_of_volumes(client: &Client) -> Result<BTreeMap<String, String>> {
+    let volumes = Api::<PersistentVolume>::all(client.clone()).list(&ListParams::default()).await?;
+    Ok(volumes.into_iter().filter_map(|volume| Some((volume.name_any(), volume.spec?.claim_ref?.name?))).collect())
 }
 
 /// Waits until the claim has a selected node, and returns it.
@@ -235,7 +254,7 @@ pub(super) async fn made_for_a_gang(w: &mut World) -> Result<()> {
     }
     group_says(&client, "g", "WaitingForVolumes: waiting for 1 persistentvolumeclaim(s) to be bound, the first is \"g-2\"").await?;
     stays_unbound(w, "g", 2).await?;
-    let asked = claims(&client).get("g-2").await?.annotations().get(SELECTED_NODE).cloned().context("it has no selected node")?;
+    let asked = selected_node(&client, "g-2").await?;
     w.scheduler()?.kill().await?;
     w.scheduler()?.launch()?;
     w.scheduler()?.wait_ready().await?;
@@ -257,7 +276,6 @@ pub(super) async fn made_for_a_gang(w: &mut World) -> Result<()> {
 /// volumes that are made. The provisioner is this case.
 pub(super) async fn made_where_storage_is_left(w: &mut World) -> Result<()> {
     let client = w.client();
-    zoned(&client, &["a1", "a2"]).await?;
     make_class(&client, "made", PROVISIONER, &[]).await?;
     let driver = json!({"metadata": {"name": PROVISIONER}, "spec": {"storageCapacity": true}});
     Api::<CSIDriver>::all(client.clone()).create(&PostParams::default(), &serde_json::from_value(driver)?).await?;
@@ -268,6 +286,8 @@ pub(super) async fn made_where_storage_is_left(w: &mut World) -> Result<()> {
         });
         capacities.create(&PostParams::default(), &serde_json::from_value(capacity)?).await?;
     }
+    // Last, so that the scheduler knows the driver and its capacities before there is a node.
+    zoned(&client, &["a1", "a2"]).await?;
     for number in 0..2 {
         make_claim(&client, &format!("g-{number}"), "made", 2).await?;
     }

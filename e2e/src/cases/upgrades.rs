@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::rendered::{both, both_lead, end};
-use super::seen::group_says;
+use super::seen::{group_says, queue_uses};
 use crate::cluster::Cluster;
 use crate::objects::{NAMESPACE, field, make_node, make_podgroup, make_queue, patch_queue, podgroups, queues, wait_made_queues};
 use crate::rendered::Rendered;
@@ -215,6 +215,8 @@ async fn parent_is_kept(client: &Client) -> Result<()> {
 /// Checks that the parent counts: org has a capability of 3, and 2 are used.
 async fn parent_limits(client: &Client) -> Result<()> {
     parent_is_kept(client).await?;
+    // The scheduler may see the pods before it sees the parent.
+    queue_uses(client, "org", "cpu", "2").await?;
     Workload::new("waits").replicas(2).gang("2").queue("team").make(client).await?;
     let group = wait_one_group(client, "waits", 10).await?.name_any();
     group_says(client, &group, "org").await?;

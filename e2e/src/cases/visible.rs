@@ -21,7 +21,7 @@ pub(super) async fn what_a_user_sees(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("d").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "d", 2, 10).await?;
-    let group = wait_one_group(&client, "d", 5).await?.name_any();
+    let group = wait_one_group(&client, "d", 10).await?.name_any();
     columns(w, &group).await?;
     events_once(&client).await?;
     refused_delete(w, &client, &group).await
@@ -92,7 +92,7 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
             missed += 1;
             scale(client, "d", 1).await?;
             wait_running(client, "d", 1, 10).await?;
-            wait_one_group(client, "d", 5).await?;
+            wait_one_group(client, "d", 10).await?;
             scale(client, "d", 0).await?;
         }
         // Longer than a check takes on this path (three lists), or the next version exists before the delete is sent; shorter than a check and a delete.
@@ -118,8 +118,12 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
         ("podgroup_controller_steps_total{outcome=\"gone\",step=\"delete\"}", 1.0),
         ("podgroup_controller_creation_seconds_count", 1.0),
     ] {
-        let value = metric(port, name).await?;
-        ensure!(value >= least, "{name} is {value}");
+        // The cluster shows the outcome of a step before the controller has its response.
+        wait_until(secs(10), &format!("{name} is at least {least}"), || async {
+            let value = metric(port, name).await?;
+            Ok(Seen::when(value >= least, || value.to_string()))
+        })
+        .await?;
     }
     wait_until(secs(10), "no PodGroup waits", || async {
         let depth = metric(port, "podgroup_controller_queue_depth").await?;

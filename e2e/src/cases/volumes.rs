@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
 use super::placing::{self, ZONE};
-use super::seen::{group_says, pod_says};
+use super::seen::{group_says, pod_says, watched};
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_pod, make_podgroup};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, pods_of, wait_running};
@@ -133,7 +133,7 @@ pub(super) async fn claims_that_come_later(w: &mut World) -> Result<()> {
 async fn volume_is_lost(w: &mut World, client: &Client) -> Result<()> {
     bound_claim(client, "lost", "ReadWriteOnce", network("lost"), None).await?;
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
-    delete_by_force(&volumes, "lost").await?;
+    watched(w, "persistentvolumes", "deleted", delete_by_force(&volumes, "lost")).await?;
     make_podgroup(client, "lost", json!({"minMember": 1})).await?;
     make_member(client, "lost-0", "lost", "1", "lost").await?;
     group_says(client, "lost", "ClaimLost: persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"lost\"").await?;
@@ -198,7 +198,10 @@ pub(super) async fn as_many_volumes_as_the_node_takes(w: &mut World) -> Result<(
     bound_claim(&client, "attached", "ReadWriteOnce", disk("attached"), None).await?;
     let spec = json!({"attacher": DRIVER, "nodeName": "a1", "source": {"persistentVolumeName": "attached"}});
     let attachment = serde_json::from_value(json!({"metadata": {"name": "attached"}, "spec": spec}))?;
-    attachments.create(&PostParams::default(), &attachment).await?;
+    watched(w, "volumeattachments", "added", async {
+        attachments.create(&PostParams::default(), &attachment).await.map(drop).map_err(Into::into)
+    })
+    .await?;
     let more = json!({"spec": {"drivers": drivers(2)}});
     nodes.patch("a1", &PatchParams::default(), &Patch::Merge(more)).await?;
     stays_unbound(w, "two", 1).await?;

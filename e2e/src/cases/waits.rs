@@ -1,6 +1,6 @@
 //! Rows L9 to L13: the reasons for waiting in a PodGroup's status are true, appear at once, and go when the waiting ends.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -25,9 +25,13 @@ pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     Workload::new("early").queue("later").make(&client).await?;
     let group = wait_one_group(&client, "early", 10).await?.name_any();
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
-    let pod = pods_of(&client, "early").await?.first().context("the Deployment has no pod")?.name_any();
-    // A pod waits for 2 s before it says that something is missing, because it may still be created.
-    for (limit, kind, name, reason) in [(3, "PodGroup", &group, "Unschedulable"), (6, "Pod", &pod, "FailedScheduling")] {
+    let pod = wait_until(secs(10), "the Deployment has a pod", || async {
+        let pods = pods_of(&client, "early").await?;
+        Ok(pods.first().map_or_else(|| Seen::NotYet("none".to_owned()), |pod| Seen::Yes(pod.name_any())))
+    })
+    .await?;
+    // A pod waits for 2 s before it says that something is missing, because it may still be created, and is written once in 10 s.
+    for (limit, kind, name, reason) in [(10, "PodGroup", &group, "Unschedulable"), (15, "Pod", &pod, "FailedScheduling")] {
         wait_until(secs(limit), &format!("an Event on the {kind} says that the queue does not exist"), || async {
             let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name},reason={reason}"));
             let told: Vec<_> = events.list(&about).await?.items.into_iter().filter_map(|event| event.message).collect();
@@ -40,7 +44,7 @@ pub(super) async fn queue_made_later(w: &mut World, pause: u64) -> Result<()> {
     wait_running(&client, "other", 1, 10).await?;
     stays_unbound(w, "early", pause).await?;
     make_queue(&client, "later", None, &[]).await?;
-    wait_running(&client, "early", 1, 5).await?;
+    wait_running(&client, "early", 1, 10).await?;
     no_longer_unschedulable(&client, &group).await
 }
 
@@ -53,7 +57,7 @@ pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
     for name in ["first", "second"] {
         make_podgroup(&client, name, json!({"minMember": 2, "queue": "team", "minResources": {"cpu": "2"}})).await?;
         Owner::job(name, 2).pod_annotation(GROUP_NAME, name).with("/spec", "ttlSecondsAfterFinished", json!(1)).make(&client).await?;
-        wait_until(secs(10), &format!("Job {name} and its pods are deleted after the TTL"), || async {
+        wait_until(secs(30), &format!("Job {name} and its pods are deleted after the TTL"), || async {
             let (job, pods) = (Kind::Job.api(&client).get_opt(name).await?, pods_of(&client, name).await?.len());
             Ok(Seen::when(job.is_none() && pods == 0, || format!("{pods} pods, {:?}", job.map(|job| field(&job, "/status")))))
         })
@@ -63,7 +67,7 @@ pub(super) async fn completed_stays(w: &mut World) -> Result<()> {
             Ok(Seen::when(now == "Completed", || now))
         };
         // A status is written at most once per second: it may be written only after the pods are gone.
-        wait_until(secs(5), "its PodGroup is Completed", is_completed).await?;
+        wait_until(secs(10), "its PodGroup is Completed", is_completed).await?;
         holds_for(secs(2), "its PodGroup stays Completed", is_completed).await?;
         queue_uses(&client, "team", "cpu", "0").await?;
     }
@@ -122,7 +126,7 @@ async fn played(client: &Client, name: &str, group: &str, asks: Amounts<'_>) -> 
 }
 
 async fn wait_failed(client: &Client, group: &str, count: i64) -> Result<()> {
-    wait_until(secs(5), &format!("PodGroup {group} counts {count} failed members"), || async {
+    wait_until(secs(10), &format!("PodGroup {group} counts {count} failed members"), || async {
         let seen = field(&podgroups(client).get(group).await?, "/status/failed");
         Ok(Seen::when(seen == count, || seen.to_string()))
     })

@@ -1,6 +1,7 @@
 //! Owners of pods of any kind, as untyped objects like a user's YAML: creation, changes, and the PodGroup of each.
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
@@ -150,7 +151,16 @@ impl Owner {
     pub async fn make_in(self, client: &Client, namespace: &str) -> Result<DynamicObject> {
         let object: DynamicObject = serde_json::from_value(self.object)?;
         let what = format!("making {:?} {}", self.kind, object.name_any());
-        self.kind.api_in(client, namespace).create(&PostParams::default(), &object).await.context(what)
+        let made = self.kind.api_in(client, namespace).create(&PostParams::default(), &object).await.context(what)?;
+        if self.kind == Kind::Namespace {
+            // Until then the API server refuses pods in it.
+            let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &made.name_any());
+            wait_until(secs(20), "the namespace has its ServiceAccount", || async {
+                Ok(Seen::when(accounts.get_opt("default").await?.is_some(), || "it has none".to_owned()))
+            })
+            .await?;
+        }
+        Ok(made)
     }
 
     fn put(&mut self, place: &str, key: &str, value: Value) {
@@ -168,6 +178,16 @@ impl Owner {
             map.insert(key.to_owned(), value);
         }
     }
+}
+
+/// Waits until kube-controller-manager has seen the object as it is now. A pod that it creates before that is of the earlier template.
+pub async fn wait_observed(client: &Client, kind: Kind, name: &str) -> Result<()> {
+    wait_until(secs(10), &format!("{kind:?} {name} is observed"), || async {
+        let object = kind.api(client).get(name).await?;
+        let seen = field(&object, "/status/observedGeneration").as_i64();
+        Ok(Seen::when(seen == object.metadata.generation, || format!("generation {seen:?}")))
+    })
+    .await
 }
 
 /// Returns an owner reference to an object as controller.

@@ -39,7 +39,7 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     group_says(&client, &group, "Insufficient nvidia.com/gpu; nvidia.com/gpu: requested 1, most free 0").await?;
     stays_unbound(w, "device", 1).await?;
     set_allocatable(&client, "odd", &[(GPU, "2")]).await?;
-    wait_running(&client, "device", 1, 5).await?;
+    wait_running(&client, "device", 1, 10).await?;
     wait_reported(port, "odd", "").await?;
 
     make_node(&client, "wide", &[("cpu", "4"), ("memory", "16Gi")]).await?;
@@ -53,7 +53,7 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
     let group = wait_one_group(&client, "none", 10).await?.name_any();
     group_says(&client, &group, "0/2 nodes are available: 2 Insufficient example.com/r3000").await?;
     nodes.delete("wide", &DeleteParams::default().grace_period(0)).await?;
-    wait_until(secs(5), "the ledger keeps the charges of a deleted node", || async {
+    wait_until(secs(10), "the ledger keeps the charges of a deleted node", || async {
         let ledger = http::json(port, "/debug/ledger").await?;
         let missing = ledger.get("missingNodes").map(ToString::to_string).unwrap_or_default();
         Ok(Seen::when(missing.contains("\"wide\"") && missing.contains("example.com/r2999"), || missing))
@@ -66,7 +66,7 @@ pub(in crate::cases) async fn nodes(w: &mut World) -> Result<()> {
 
 /// Waits until the ledger reports a fault of this node in the field; with an empty field, until it reports no fault.
 async fn wait_reported(port: u16, node: &str, field: &str) -> Result<()> {
-    wait_until(secs(5), &format!("the ledger reports {field:?} for node {node}"), || async {
+    wait_until(secs(10), &format!("the ledger reports {field:?} for node {node}"), || async {
         let ledger = http::json(port, "/debug/ledger").await?;
         let nodes = ledger.get("nodes").and_then(Value::as_array).cloned().unwrap_or_default();
         let found = nodes.into_iter().find(|each| each.get("name").is_some_and(|name| name == node)).unwrap_or_default();
@@ -114,6 +114,6 @@ pub(in crate::cases) async fn pods(w: &mut World) -> Result<()> {
 }
 
 async fn unschedulable_is_over(client: &Client, name: &str) -> Result<()> {
-    let group = wait_one_group(client, name, 5).await?.name_any();
+    let group = wait_one_group(client, name, 10).await?.name_any();
     crate::cases::queues::no_longer_unschedulable(client, &group).await
 }

@@ -122,7 +122,7 @@ async fn make_group(client: &Client, name: &str, claims: &[String]) -> Result<()
 async fn runs_beside(client: &Client, name: &str) -> Result<f64> {
     let (name, start) = (format!("beside-{name}"), Instant::now());
     Workload::new(&name).asks(&[("cpu", "100m")]).make(client).await?;
-    wait_running(client, &name, 1, 5).await?;
+    wait_running(client, &name, 1, 10).await?;
     Ok(start.elapsed().as_secs_f64())
 }
 
@@ -197,7 +197,7 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
         make_group(client, name, &[name.to_owned()]).await?;
         slowest = slowest.max(runs_beside(client, name).await?);
         // The binder of kube-controller-manager binds two of them first.
-        group_says_within(client, 10, name, &why).await?;
+        group_says_within(client, 30, name, &why).await?;
         stays_unbound(w, name, 0).await?;
     }
     say::line(format!("        V20: a PodGroup beside one that cannot be placed runs after at most {slowest:.1} s"));

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::cases::ledger::stays_unbound;
 use crate::cases::placing::{HOST, ZONE, zoned};
-use crate::cases::seen::{accounting_matches_api, group_says, pod_says, pods_wait_for};
+use crate::cases::seen::{accounting_matches_api, group_says, pod_says, pods_wait_for, watched};
 use crate::faults::{Fault, Rule, Verb};
 use crate::load::process;
-use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_member, make_podgroup};
+use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_pod, make_podgroup};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::owner::{Kind, Owner};
 use crate::workloads::{Workload, delete, pods_of, wait_one_group, wait_running};
@@ -179,7 +179,7 @@ async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
         let beside = format!("beside-{name}");
         let start = Instant::now();
         Workload::new(&beside).asks(&[("cpu", "100m")]).make(client).await?;
-        wait_running(client, &beside, 1, 5).await?;
+        wait_running(client, &beside, 1, 10).await?;
         slowest = slowest.max(start.elapsed().as_secs_f64());
         match why {
             Some(why) => {
@@ -220,7 +220,7 @@ async fn keeps_all_away(w: &mut World, client: &Client) -> Result<()> {
     pod_says(client, "loner-2", "didn't match pod anti-affinity rules").await?;
     pod_says(client, "beside-loner", "didn't satisfy existing pods anti-affinity rules").await?;
     of("elsewhere").replicas(4).gang("4").make(client).await?;
-    wait_running(client, "elsewhere", 4, 5).await?;
+    wait_running(client, "elsewhere", 4, 10).await?;
     stays_unbound(w, "loner-2", 0).await?;
     for name in ["beside-loner", "loner-2", "loner"] {
         delete(client, name).await?;
@@ -285,8 +285,8 @@ async fn many_terms(w: &mut World, client: &Client, foreign: Terms) -> Result<()
     on("crowd-3", "beyond-reading").make(client).await?;
     on("crowd", "not-selected").label("of", "none").make(client).await?;
     Workload::new("anywhere").asks(&[("cpu", "100m")]).replicas(4).gang("4").make(client).await?;
-    wait_running(client, "not-selected", 1, 5).await?;
-    wait_running(client, "anywhere", 4, 5).await?;
+    wait_running(client, "not-selected", 1, 10).await?;
+    wait_running(client, "anywhere", 4, 10).await?;
     let took = start.elapsed().as_secs_f64();
     for name in ["selected", "crowded-out", "beyond-reading"] {
         pod_says(client, name, "didn't satisfy existing pods anti-affinity rules").await?;
@@ -319,7 +319,8 @@ async fn keeper(client: Client, namespace: &'static str, name: String, node: &'s
 
 /// A namespace is deleted while a pod in it keeps pods of another namespace away, and is kept away from by its namespace's label. Until that pod is gone they wait.
 async fn a_namespace_goes(w: &mut World, client: &Client) -> Result<()> {
-    Owner::namespace("leaving").with("/metadata", "labels", json!({"team": "leaving"})).make(client).await?;
+    let leaving = Owner::namespace("leaving").with("/metadata", "labels", json!({"team": "leaving"}));
+    watched(w, "namespaces", "added", async { leaving.make(client).await.map(drop) }).await?;
     let kept = json!({REQUIRED: [{"labelSelector": label("app", "kept"), "namespaces": [NAMESPACE], "topologyKey": HOST}]});
     keeper(client.clone(), "leaving", "keeper".to_owned(), "a1", kept).await?;
     let away = json!([{"labelSelector": label("role", "keeper"), "namespaceSelector": label("team", "leaving"), "topologyKey": HOST}]);
@@ -329,7 +330,7 @@ async fn a_namespace_goes(w: &mut World, client: &Client) -> Result<()> {
     pod_says(client, "avoids", "didn't match pod anti-affinity rules").await?;
     Kind::Namespace.api(client).delete("leaving", &DeleteParams::default()).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "leaving");
-    wait_until(secs(10), "the pod of the namespace is being deleted", || async {
+    wait_until(secs(30), "the pod of the namespace is being deleted", || async {
         let leaves = pods.get("keeper").await?.metadata.deletion_timestamp.is_some();
         Ok(Seen::when(leaves, || "it is not".to_owned()))
     })
@@ -343,17 +344,15 @@ async fn a_namespace_goes(w: &mut World, client: &Client) -> Result<()> {
 
 /// The labels of a pod and of its node change while its binding is on its way. It is bound, and counts by its new labels, in the new domain of its node.
 async fn labels_change(w: &mut World, client: &Client) -> Result<()> {
-    let held = Fault::HoldRequest(secs(8));
+    let held = Fault::HoldRequest(secs(9));
     let hits = w.hits("delay-request")?;
     w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: Some("moved"), fault: held, times: 1 })?;
     make_podgroup(client, "moved", json!({"minMember": 1})).await?;
-    // The only node of zone b.
     let nodes: Api<Node> = Api::all(client.clone());
-    let cordon = |is: bool| Patch::Merge(json!({"spec": {"unschedulable": is}}));
-    for name in ["a1", "crowd", "crowd-2", "crowd-3"] {
-        nodes.patch(name, &PatchParams::default(), &cordon(true)).await?;
-    }
-    make_member(client, "moved", "moved", &[("cpu", "100m")]).await?;
+    // The only node of zone b.
+    let spec = json!({"schedulerName": SCHEDULER_NAME, "nodeSelector": {HOST: "b1"}, "containers": [container(&[("cpu", "100m")])]});
+    let metadata = json!({"name": "moved", "labels": {"app": "moved"}, "annotations": {"scheduling.k8s.io/group-name": "moved"}});
+    make_pod(client, json!({"metadata": metadata, "spec": spec})).await?;
     wait_until(secs(10), "the binding is on its way", || async {
         let seen = w.hits("delay-request")?;
         Ok(Seen::when(seen > hits, || seen.to_string()))
@@ -363,9 +362,6 @@ async fn labels_change(w: &mut World, client: &Client) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     pods.patch("moved", &PatchParams::default(), &labels(json!({"state": "new"}))).await?;
     nodes.patch("b1", &PatchParams::default(), &labels(json!({ZONE: "c"}))).await?;
-    for name in ["a1", "crowd", "crowd-2", "crowd-3"] {
-        nodes.patch(name, &PatchParams::default(), &cordon(false)).await?;
-    }
     let near = || terms([label("state", "new")], ZONE);
     // Decided while the binding is on its way.
     on("b1", "away").affinity("podAntiAffinity", near()).make(client).await?;

@@ -32,7 +32,7 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
     })
     .await?;
 
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     let lie = |kind: &str, api: &str, name: &str, uid: Option<String>| json!({"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": true});
     let unknown_uid = || Some("11111111-2222-4333-8444-555555555555".to_owned());
     let lies = [
@@ -105,7 +105,7 @@ pub(in crate::cases) async fn a_name_that_is_taken(w: &mut World) -> Result<()> 
     let params = kube::api::PatchParams::default();
     podgroups(&client).patch(&group_name(&set), &params, &kube::api::Patch::Merge(owner)).await?;
     let theirs = podgroups(&client).get(&group_name(&set)).await?;
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     resize(&client, Kind::ReplicaSet, "set", 2).await?;
     wait_warning(&client, "ReplicaSet", "set", "PodGroupNotOurs", &group_name(&set)).await?;
     wait_running(&client, "set", 2, 10).await?;

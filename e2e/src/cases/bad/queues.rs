@@ -153,7 +153,7 @@ async fn misspelt_podgroup(client: &Client) -> Result<()> {
 
 /// Waits until `/debug/queues` reports a fault of this queue in the field; with an empty field, until it reports no fault.
 async fn wait_reported(port: u16, queue: &str, field: &str) -> Result<()> {
-    wait_until(secs(5), &format!("/debug/queues reports {field:?} for queue {queue}"), || async {
+    wait_until(secs(10), &format!("/debug/queues reports {field:?} for queue {queue}"), || async {
         let all = http::json(port, "/debug/queues").await?;
         let list = all.get("queues").and_then(Value::as_array).cloned().unwrap_or_default();
         let found = list.into_iter().find(|each| each.get("name").is_some_and(|name| name == queue));
@@ -196,6 +196,8 @@ pub(in crate::cases) async fn deep_and_wide(w: &mut World, siblings: usize) -> R
     Workload::new("beside").queue(&last).make(&client).await?;
     wait_running(&client, "beside", 1, 10).await?;
     queues(&client).delete("deep-30", &DeleteParams::default()).await?;
+    // The scheduler may see the pod before it sees the deletion.
+    queue_complains(&client, "deep-31", "names the parent \"deep-30\", which does not exist").await?;
     Workload::new("late").queue("deep-64").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
     group_says(&client, &group, "queue \"deep-31\" names the parent \"deep-30\", which does not exist").await?;

@@ -20,7 +20,7 @@ pub(in crate::cases) async fn relabelled(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let set = Owner::replica_set("set").replicas(2).gang("2").make(&client).await?;
     wait_running(&client, "set", 2, 10).await?;
-    let group = wait_min_member(&client, &set, 2, 5).await?;
+    let group = wait_min_member(&client, &set, 2, 10).await?;
     let stray = pods_of(&client, "set").await?.first().map(ResourceExt::name_any).context("no pod")?;
     patch(&client, Kind::Pod, &stray, json!({"metadata": {"labels": {"app": "stray"}}})).await?;
     wait_running(&client, "set", 2, 10).await?;
@@ -77,7 +77,7 @@ pub(in crate::cases) async fn unseen(w: &mut World) -> Result<()> {
     let no_stamp = json!({"annotations": {"scheduling.k8s.io/group-name": Value::Null}, "labels": {"podgroup.dev/group": Value::Null}});
     patch(&client, Kind::Pod, "stray", json!({"metadata": no_stamp})).await?;
 
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     resize(&client, Kind::ReplicaSet, "set", 0).await?;
     holds_for(secs(8), "the PodGroup stays", || async {
         let there = podgroups(&client).get_opt(&group_name(&set)).await?;

@@ -35,10 +35,10 @@ pub(in crate::cases) async fn crowded_namespace(w: &mut World) -> Result<()> {
     // Selectors that are there already, and a value of a label, take no room.
     of("known", alike(0, each)).make(&client).await?;
     of("by-value", terms([label("app", "by-value")], RACK)).make(&client).await?;
-    wait_running(&client, "known", 1, 5).await?;
-    wait_running(&client, "by-value", 1, 5).await?;
+    wait_running(&client, "known", 1, 10).await?;
+    wait_running(&client, "by-value", 1, 10).await?;
     stays_unbound(w, "late", 1).await?;
     delete(&client, "crowd-1").await?;
-    wait_running(&client, "late", 1, 5).await?;
+    wait_running(&client, "late", 1, 10).await?;
     accounting_matches_api(w).await
 }

@@ -41,7 +41,7 @@ pub(in crate::cases) async fn values(w: &mut World) -> Result<()> {
     ] {
         Owner::deployment(name).annotation(key, value).make(&client).await?;
         wait_running(&client, name, 1, 10).await?;
-        let group = wait_one_group(&client, name, 5).await?;
+        let group = wait_one_group(&client, name, 10).await?;
         let (members, cpu) = (field(&group, "/spec/minMember"), field(&group, "/spec/minResources/cpu"));
         ensure!(members == 1 && cpu == "1", "{name} has minMember {members} and minResources of {cpu} cpu");
         wait_warning(&client, "Deployment", name, "InvalidPodGroupSource", said).await?;
@@ -65,8 +65,8 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let deployment = Owner::deployment("d").with("/spec", "revisionHistoryLimit", json!(1000)).make(&client).await?;
     wait_running(&client, "d", 1, 10).await?;
-    wait_one_group(&client, "d", 5).await?;
-    let moment = called::now(w)?;
+    wait_one_group(&client, "d", 10).await?;
+    let moment = called::now(w).await?;
     let by = reference(Kind::Deployment, &deployment);
     stream::iter(0..REVISIONS)
         .map(|number| {
@@ -90,23 +90,23 @@ pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
     ensure!(calls.is_empty(), "{REVISIONS} old ReplicaSets cost {:?}", tally(&calls));
 
     set_image(&client, "d", "example/2").await?;
-    wait_rolled_out(&client, "d", 10).await?;
+    wait_rolled_out(&client, "d", 30).await?;
     wait_one_group(&client, "d", 15).await?;
     let calls = called::since(w, moment)?;
     ensure!(calls.len() <= 12, "a rollout beside {REVISIONS} old ReplicaSets cost {:?}", tally(&calls));
 
     w.controller()?.terminate().await?;
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     w.controller()?.restart().await?;
     Workload::new("other").make(&client).await?;
     wait_running(&client, "other", 1, 10).await?;
     let calls = called::since(w, moment)?;
     ensure!(writes(&calls) <= 1, "a start beside {REVISIONS} old ReplicaSets wrote {:?}", tally(&calls));
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     let old = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
     ensure!(old.len() > REVISIONS, "only {} ReplicaSets are left", old.len());
     crate::workloads::delete(&client, "d").await?;
-    wait_until(secs(10), "all ReplicaSets are gone", || async {
+    wait_until(secs(60), "all ReplicaSets are gone", || async {
         let left = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
         let made = groups_made(&client).await?;
         Ok(Seen::when(left.is_empty() && made.len() == 1, || {

@@ -7,7 +7,7 @@ use crate::called;
 use crate::objects::make_node;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::events::wait_warning;
-use crate::workloads::owner::{Kind, Owner, patch, wait_min_member, wait_no_group};
+use crate::workloads::owner::{Kind, Owner, patch, wait_min_member, wait_no_group, wait_observed};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
@@ -20,10 +20,10 @@ pub(in crate::cases) async fn one_on_each_node(w: &mut World) -> Result<()> {
     }
     let set = Owner::daemon_set("agent").gang("3").make(&client).await?;
     wait_running(&client, "agent", 3, 10).await?;
-    wait_min_member(&client, &set, 1, 5).await?;
+    wait_min_member(&client, &set, 1, 10).await?;
     wait_warning(&client, "DaemonSet", "agent", "InvalidPodGroupSource", "group-min-member").await?;
 
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     make_node(&client, "n4", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     wait_running(&client, "agent", 4, 10).await?;
     wait_until(secs(10), "each node has a pod", || async {
@@ -36,22 +36,17 @@ pub(in crate::cases) async fn one_on_each_node(w: &mut World) -> Result<()> {
     ensure!(calls.is_empty(), "another node cost {:?}", called::tally(&calls));
 
     let nowhere = Owner::daemon_set("nowhere").with_pod("/spec", "nodeSelector", json!({"role": "gpu"})).make(&client).await?;
-    wait_until(secs(10), "the DaemonSet controller has observed it", || async {
-        let object = Kind::DaemonSet.api(&client).get("nowhere").await?;
-        let seen = object.data.pointer("/status/observedGeneration").and_then(serde_json::Value::as_i64);
-        Ok(Seen::when(seen == object.metadata.generation, || format!("generation {seen:?}")))
-    })
-    .await?;
+    wait_observed(&client, Kind::DaemonSet, "nowhere").await?;
     wait_no_group(&client, &nowhere, 10).await?;
     label_node(w, "n4", json!({"role": "gpu"})).await?;
     wait_running(&client, "nowhere", 1, 10).await?;
-    wait_min_member(&client, &nowhere, 1, 5).await?;
+    wait_min_member(&client, &nowhere, 1, 10).await?;
     label_node(w, "n4", json!({"role": null})).await?;
     wait_running(&client, "nowhere", 0, 10).await?;
     wait_no_group(&client, &nowhere, 10).await?;
     // A change of the template replaces every pod, one at a time.
     patch(&client, Kind::DaemonSet, "agent", json!({"spec": {"template": {"metadata": {"annotations": {"changed": "yes"}}}}})).await?;
-    wait_until(secs(10), "the rolling update finishes", || async {
+    wait_until(secs(30), "the rolling update finishes", || async {
         let object = Kind::DaemonSet.api(&client).get("agent").await?;
         let number = |key: &str| object.data.pointer(&format!("/status/{key}")).and_then(serde_json::Value::as_i64);
         let done = number("observedGeneration") == object.metadata.generation

@@ -7,12 +7,13 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use crate::called::{self, tally};
-use crate::cases::seen::accounting_matches_api;
+use crate::cases::seen::{accounting_matches_api, wait_phase};
 use crate::chart;
-use crate::objects::{field, make_node, make_podgroup, make_queue};
-use crate::wait::{Seen, secs, wait_until};
+use crate::objects::{make_node, make_podgroup, make_queue};
+use crate::rights;
+use crate::wait::{Seen, secs, settles, wait_until};
 use crate::workloads::kinds::Order;
-use crate::workloads::owner::{Kind, Owner, group_name, stays_without_group, wait_no_group};
+use crate::workloads::owner::{Kind, Owner, group_name, groups_made, stays_without_group};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
@@ -51,7 +52,7 @@ pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<(
     })
     .await?;
 
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     make_podgroup(&client, "lws", json!({"minMember": 4, "queue": "team", "minResources": {"cpu": "4"}})).await?;
     let set = |name: &str| {
         let owner = Owner::stateful_set(name, Order::Parallel).replicas(2).gang("2").queue("team").asks(&[("cpu", "1")]);
@@ -61,12 +62,12 @@ pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<(
     for name in ["leaders", "workers"] {
         wait_running(&client, name, 2, 15).await?;
     }
-    for owner in [&leaders, &workers] {
-        wait_no_group(&client, owner, 10).await?;
-        stays_without_group(&client, owner, 2).await?;
-    }
-    let group = crate::objects::podgroups(&client).get("lws").await?;
-    ensure!(field(&group, "/status/phase") == "Running", "the PodGroup is {}", field(&group, "/status"));
+    settles("neither StatefulSet has a PodGroup", || async {
+        let made = groups_made(&client).await?;
+        Ok(Seen::when(![&leaders, &workers].iter().any(|owner| made.contains(&group_name(owner))), || format!("{made:?}")))
+    })
+    .await?;
+    wait_phase(&client, "lws", "Running", 10).await?;
     for owner in [&leaders, &workers] {
         let labels = group_labels(&client, owner).await?;
         ensure!(labels == vec![group_name(owner); 2], "without --annotate-pods the labels of {} are {labels:?}", owner.name_any());
@@ -75,6 +76,7 @@ pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<(
     ensure!(calls.is_empty(), "without --annotate-pods pods were written: {:?}", tally(&calls));
 
     chart::upgrade(w.cluster(), &["controller.annotatePods=true"]).await?;
+    rights::known(&client, chart::CONTROLLER).await?;
     let controller = w.controller()?;
     controller.terminate().await?;
     controller.also("--annotate-pods");

@@ -31,7 +31,7 @@ pub(in crate::cases) async fn completes(w: &mut World) -> Result<()> {
     wait_condition(&client, "first", "Complete").await?;
     wait_no_group(&client, &first, 10).await?;
     let second = Owner::job("second", 3).gang("3").queue("team").with("/spec", "ttlSecondsAfterFinished", json!(2)).make(&client).await?;
-    wait_until(secs(10), "the second Job is deleted after its TTL", || async {
+    wait_until(secs(30), "the second Job is deleted after its TTL", || async {
         let found = Kind::Job.api(&client).get_opt("second").await?;
         Ok(Seen::when(found.is_none(), || format!("{:?}", found.map(|job| field(&job, "/status")))))
     })
@@ -73,7 +73,7 @@ pub(in crate::cases) async fn suspended(w: &mut World) -> Result<()> {
     let long = |name: &str| Owner::job(name, 2).gang("2").queue("team").played_by_the_case();
     let first = long("first").make(&client).await?;
     kubelet::run(&client, "first", 2, 20).await?;
-    wait_min_member(&client, &first, 2, 5).await?;
+    wait_min_member(&client, &first, 2, 10).await?;
     patch(&client, Kind::Job, "first", json!({"spec": {"suspend": true}})).await?;
     wait_no_group(&client, &first, 10).await?;
 
@@ -81,7 +81,7 @@ pub(in crate::cases) async fn suspended(w: &mut World) -> Result<()> {
     stays_without_group(&client, &second, 2).await?;
     patch(&client, Kind::Job, "second", json!({"spec": {"suspend": false}})).await?;
     kubelet::run(&client, "second", 2, 20).await?;
-    wait_min_member(&client, &second, 2, 5).await?;
+    wait_min_member(&client, &second, 2, 10).await?;
 
     patch(&client, Kind::Job, "first", json!({"spec": {"suspend": false}})).await?;
     wait_min_member(&client, &first, 2, 10).await?;
@@ -100,16 +100,16 @@ pub(in crate::cases) async fn follows_remaining_work(w: &mut World) -> Result<()
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     let job = Owner::job("work", 3).gang("3").with("/spec", "completions", json!(6)).played_by_the_case().make(&client).await?;
     kubelet::run(&client, "work", 3, 20).await?;
-    wait_min_member(&client, &job, 3, 5).await?;
+    wait_min_member(&client, &job, 3, 10).await?;
     patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 0}})).await?;
     wait_no_group(&client, &job, 10).await?;
     patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 3}})).await?;
     kubelet::run(&client, "work", 3, 20).await?;
-    wait_min_member(&client, &job, 3, 5).await?;
+    wait_min_member(&client, &job, 3, 10).await?;
     patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 2}})).await?;
-    wait_min_member(&client, &job, 2, 5).await?;
+    wait_min_member(&client, &job, 2, 10).await?;
     patch(&client, Kind::Job, "work", json!({"spec": {"parallelism": 4}})).await?;
-    wait_min_member(&client, &job, 3, 5).await?;
+    wait_min_member(&client, &job, 3, 10).await?;
     kubelet::run(&client, "work", 4, 20).await?;
     kubelet::end(&client, "work", 4, "Succeeded").await?;
     // Two completions remain.
@@ -130,7 +130,7 @@ pub(in crate::cases) async fn follows_remaining_work(w: &mut World) -> Result<()
         .make(&client)
         .await?;
     kubelet::run(&client, "indexed", 3, 20).await?;
-    wait_min_member(&client, &job, 3, 5).await?;
+    wait_min_member(&client, &job, 3, 10).await?;
     kubelet::end(&client, "indexed", 1, "Failed").await?;
     wait_min_member(&client, &job, 2, 10).await?;
     kubelet::end(&client, "indexed", 2, "Succeeded").await?;
@@ -139,7 +139,7 @@ pub(in crate::cases) async fn follows_remaining_work(w: &mut World) -> Result<()
 }
 
 pub(super) async fn wait_condition(client: &Client, name: &str, kind: &str) -> Result<()> {
-    let job = wait_until(secs(10), &format!("Job {name} is {kind}"), || async {
+    let job = wait_until(secs(30), &format!("Job {name} is {kind}"), || async {
         let job = Kind::Job.api(client).get(name).await?;
         let holds = crate::objects::condition(&job, kind).is_some_and(|(status, _, _)| status == "True");
         let seen = field(&job, "/status").to_string();

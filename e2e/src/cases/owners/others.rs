@@ -69,10 +69,10 @@ pub(in crate::cases) async fn operators(w: &mut World) -> Result<()> {
         .make(&client)
         .await?;
     wait_running(&client, "canary", 4, 10).await?;
-    let group = wait_min_member(&client, &set, 3, 5).await?;
+    let group = wait_min_member(&client, &set, 3, 10).await?;
     ensure!(field(&group, "/spec/queue") == "team", "the queue is {}", field(&group, "/spec/queue"));
     resize(&client, Kind::ReplicaSet, "canary", 2).await?;
-    wait_min_member(&client, &set, 2, 5).await?;
+    wait_min_member(&client, &set, 2, 10).await?;
 
     for name in ["trainer", "rollout"] {
         delete_as(&client, Kind::ConfigMap, name, PropagationPolicy::Background).await?;
@@ -94,10 +94,11 @@ pub(in crate::cases) async fn named_later(w: &mut World) -> Result<()> {
     let leaves = Owner::stateful_set("leaves", Order::Parallel).make(&client).await?;
     wait_running(&client, "set", 2, 10).await?;
     wait_running(&client, "leaves", 1, 10).await?;
-    let before = wait_min_member(&client, &set, 1, 5).await?;
+    let before = wait_min_member(&client, &set, 1, 10).await?;
     let named = |name: Option<&str>| serde_json::json!({"spec": {"template": {"metadata": {"annotations": {GROUP_NAME: name}}}}});
     patch(&client, Kind::StatefulSet, "set", named(Some("mine"))).await?;
-    wait_no_group(&client, &set, 10).await?;
+    // Its pods are replaced one after the other.
+    wait_no_group(&client, &set, 30).await?;
     wait_running(&client, "set", 2, 10).await?;
     patch(&client, Kind::StatefulSet, "set", named(None)).await?;
     let back = wait_min_member(&client, &set, 1, 10).await?;
@@ -123,7 +124,7 @@ pub(in crate::cases) async fn groups_of_their_own(w: &mut World) -> Result<()> {
     // The owner does not matter: our label on a PodGroup does not make it ours.
     make_podgroup(&client, "mine", serde_json::json!({"minMember": 3})).await?;
     let before = podgroups(&client).get("mine").await?;
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     let owner = Owner::operators("trainer").make(&client).await?;
     let label = |owner: Owner| owner.with_pod("/metadata/labels", "of", "mine".into()).pod_annotation(GROUP_NAME, "mine").gang("2");
     label(Owner::deployment("web").replicas(2)).make(&client).await?;

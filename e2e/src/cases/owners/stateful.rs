@@ -21,7 +21,7 @@ pub(in crate::cases) async fn one_after_the_other(w: &mut World) -> Result<()> {
     make_queue(&client, "team", None, &[("cpu", "8")]).await?;
     let set = Owner::stateful_set("ordered", Order::OrderedReady).replicas(3).gang("3").queue("team").make(&client).await?;
     wait_running(&client, "ordered", 3, 10).await?;
-    let group = wait_min_member(&client, &set, 1, 5).await?;
+    let group = wait_min_member(&client, &set, 1, 10).await?;
     ensure!(field(&group, "/spec/queue") == "team", "the queue is {}", field(&group, "/spec/queue"));
     ensure!(field(&group, "/spec/minResources/cpu") == "1", "minResources is {}", field(&group, "/spec/minResources"));
     wait_warning(&client, "StatefulSet", "ordered", "InvalidPodGroupSource", "group-min-member").await?;
@@ -31,7 +31,7 @@ pub(in crate::cases) async fn one_after_the_other(w: &mut World) -> Result<()> {
     wait_no_group(&client, &set, 10).await?;
     resize(&client, Kind::StatefulSet, "ordered", 2).await?;
     wait_running(&client, "ordered", 2, 10).await?;
-    wait_min_member(&client, &set, 1, 5).await?;
+    wait_min_member(&client, &set, 1, 10).await?;
     let events = warnings(&client, "StatefulSet", "ordered").await?;
     ensure!(events.len() == 1, "expected one Event: {events:?}");
     Ok(())
@@ -51,9 +51,9 @@ pub(in crate::cases) async fn all_at_once(w: &mut World) -> Result<()> {
 
     resize(&client, Kind::StatefulSet, "gang", 5).await?;
     wait_running(&client, "gang", 5, 10).await?;
-    wait_min_member(&client, &set, 3, 5).await?;
+    wait_min_member(&client, &set, 3, 10).await?;
     patch(&client, Kind::StatefulSet, "gang", serde_json::json!({"metadata": {"annotations": {MIN_MEMBER: "6"}}})).await?;
-    wait_min_member(&client, &set, 5, 5).await?;
+    wait_min_member(&client, &set, 5, 10).await?;
     resize(&client, Kind::StatefulSet, "gang", 2).await?;
     wait_min_member(&client, &set, 2, 10).await?;
     wait_running(&client, "gang", 2, 10).await?;

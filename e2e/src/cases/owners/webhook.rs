@@ -11,7 +11,9 @@ use crate::called::{self, tally};
 use crate::objects::{SCHEDULER_NAME, field, make_node, make_queue};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::kinds::Order;
-use crate::workloads::owner::{Kind, Owner, group_name, groups_made, patch, resize, stays_without_group, wait_min_member, wait_no_group};
+use crate::workloads::owner::{
+    Kind, Owner, group_name, groups_made, patch, resize, stays_without_group, wait_min_member, wait_no_group, wait_observed,
+};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
@@ -51,7 +53,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
 
     let ours =
         |owner: Owner| owner.scheduler(THEIRS).with_pod("/metadata/labels", "gang", "ours".into()).replicas(3).gang("3").queue("team");
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     let set = ours(Owner::replica_set("set").replicas(3).gang("3")).make(&client).await?;
     let stateful = ours(Owner::stateful_set("stateful", Order::Parallel).replicas(3).gang("3")).make(&client).await?;
     for (kind, owner) in [(Kind::ReplicaSet, &set), (Kind::StatefulSet, &stateful)] {
@@ -84,7 +86,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
     }
 
     // Pods without the label cost nothing and are not written.
-    let moment = called::now(w)?;
+    let moment = called::now(w).await?;
     let theirs = Owner::replica_set("theirs").scheduler(THEIRS).replicas(2).make(&client).await?;
     wait_until(secs(10), "the pods of the other scheduler exist", || async {
         let pods = pods_of(&client, "theirs").await?.len();
@@ -97,6 +99,7 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
 
     // The template loses the label: new pods belong to the other scheduler, and the PodGroup is deleted with the last of our pods.
     patch(&client, Kind::StatefulSet, "stateful", json!({"spec": {"template": {"metadata": {"labels": {"gang": Value::Null}}}}})).await?;
+    wait_observed(&client, Kind::StatefulSet, "stateful").await?;
     // No scheduler binds the new pods, so the rollout would stop at the first.
     let old = ListParams::default().labels("app=stateful,gang=ours");
     Kind::Pod.api(&client).delete_collection(&DeleteParams::default(), &old).await?;
@@ -113,5 +116,5 @@ pub(in crate::cases) async fn names_the_scheduler(w: &mut World) -> Result<()> {
             pod.labels()
         );
     }
-    wait_min_member(&client, &set, 3, 5).await.map(drop)
+    wait_min_member(&client, &set, 3, 10).await.map(drop)
 }

@@ -57,7 +57,13 @@ pub(super) async fn tells_nothing(w: &World) -> Result<()> {
         wait_answer(name, || https.get_at(at, "/debug/queues", Some(&admin))).await?;
         for path in PATHS {
             for (token, code) in [(None, 401), (Some(token.as_str()), 403)] {
-                is_refused(https.get_at(at, path, token).await?, refused(code), name, path)?;
+                // 503 while the API server has not answered the reviews.
+                let answer = wait_until(secs(20), &format!("{name} answers GET {path}"), || async {
+                    let answer = https.get_at(at, path, token).await?;
+                    Ok(if answer.0 == 503 { Seen::NotYet(answer.1) } else { Seen::Yes(answer) })
+                })
+                .await?;
+                is_refused(answer, refused(code), name, path)?;
             }
         }
         secure.terminate().await?;

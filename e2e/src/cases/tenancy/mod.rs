@@ -182,7 +182,7 @@ async fn may_use(client: &Client, queue: &str, subjects: Value) -> Result<()> {
 }
 
 async fn meet(client: &Client) -> Result<Victim> {
-    let group = wait_one_group(client, "victim", 5).await?.name_any();
+    let group = wait_one_group(client, "victim", 10).await?.name_any();
     let set = live_replica_sets(client, "victim").await?.pop().context("the victim has no ReplicaSet")?;
     let pod = pods_of(client, "victim").await?.pop().context("the victim has no pod")?.name_any();
     let deployment = deployments(client).get("victim").await?.uid().unwrap_or_default();
