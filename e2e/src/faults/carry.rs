@@ -11,7 +11,7 @@ use kube::Client;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::control::Control;
+use super::control::{Control, Unused};
 use super::fault::{Fault, Refusal};
 use super::request::{ApiRequest, Verb};
 use super::{Body, Broken, answer, stream};
@@ -70,18 +70,19 @@ pub(super) async fn carry(request: Request<Incoming>, control: Arc<Control>, ser
     }
     // Before the decision: what ends the mix after it also ends the fault of a watch that the server has not answered yet.
     let generation = control.generation();
-    let fault = control.decide(&api_request);
+    let (fault, rule) = control.decide(&api_request).unzip();
+    let unused = rule.flatten().map(|rule| Unused::new(&control, rule));
     if let Some(fault) = fault.filter(|fault| !matches!(fault, Fault::Stream(..))) {
         control.ledger.injected(fault.kind(), &api_request, &format!("{fault:?}"));
     }
     match fault {
-        None => pass(&sent, api_request, (generation, None), control, server).await,
-        Some(Fault::Stream(after, what)) => pass(&sent, api_request, (generation, Some((after, what))), control, server).await,
+        None => pass(&sent, api_request, (generation, None, None), control, server).await,
+        Some(Fault::Stream(after, what)) => pass(&sent, api_request, (generation, Some((after, what)), unused), control, server).await,
         Some(Fault::DelayRequest(delay)) => {
             let held = control.count_delayed();
             sleep(delay).await;
             drop(held);
-            pass(&sent, api_request, (generation, None), control, server).await
+            pass(&sent, api_request, (generation, None, None), control, server).await
         }
         Some(Fault::HoldRequest(delay)) => {
             let (control_then, answered) = (Arc::clone(&control), oneshot::channel());
@@ -109,7 +110,7 @@ pub(super) async fn carry(request: Request<Incoming>, control: Arc<Control>, ser
             if api_request.verb == Verb::Watch {
                 sleep(delay).await;
                 drop(held);
-                return pass(&sent, api_request, (generation, None), control, server).await;
+                return pass(&sent, api_request, (generation, None, None), control, server).await;
             }
             let (parts, body) = sent.ask(&server).await?;
             sleep(delay).await;

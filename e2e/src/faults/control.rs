@@ -100,6 +100,34 @@ pub(super) struct Control {
     late: Mutex<JoinSet<()>>,
 }
 
+/// The fault of a rule for an open watch that was decided and is not injected yet. A watch that ends before gives it back: the next watch has it. Otherwise a watch that was
+/// just being opened when a case cuts the connections would use the rule up.
+pub(super) struct Unused {
+    control: Arc<Control>,
+    rule: Option<usize>,
+}
+
+impl Unused {
+    pub(super) fn new(control: &Arc<Control>, rule: usize) -> Self {
+        Self { control: Arc::clone(control), rule: Some(rule) }
+    }
+
+    /// Notes that the fault was injected, or ended with all others.
+    pub(super) fn used(mut self) {
+        self.rule = None;
+    }
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        if let Some(number) = self.rule
+            && let Some((rule, _)) = self.control.draws().rules.get_mut(number)
+        {
+            rule.times = rule.times.saturating_add(1);
+        }
+    }
+}
+
 /// Counts a delayed request until it is dropped.
 pub(super) struct Held<'a>(&'a Control);
 
@@ -189,16 +217,22 @@ impl Control {
         self.active_mix.borrow().generation
     }
 
-    /// Returns the fault of this request. A fault of an open watch is counted when it happens; the caller counts every other fault.
-    pub(super) fn decide(&self, api_request: &ApiRequest) -> Option<Fault> {
+    /// Returns the fault of this request, and for that of an open watch the number of its rule if it has one. Such a fault is counted when it happens; the caller counts every
+    /// other fault.
+    pub(super) fn decide(&self, api_request: &ApiRequest) -> Option<(Fault, Option<usize>)> {
         let mix = self.active_mix.borrow().mix;
         let mut draws = self.draws();
         let cut = draws.fuse.cuts(api_request).then_some(Fault::CutBefore);
         let silent = draws.old_lists.silences(api_request).then_some(Fault::Stream(Duration::ZERO, StreamFault::Silent(UNTIL_THE_END)));
-        let fault = match cut.or(silent).or_else(|| draws.rule(api_request)) {
-            Some(fault) => Some(fault),
-            None => draws.mix(mix?, api_request),
+        let ruled = match cut.or(silent) {
+            Some(fault) => Some((fault, None)),
+            None => draws.rule(api_request).map(|(number, fault)| (fault, matches!(fault, Fault::Stream(..)).then_some(number))),
         };
+        let decided = match ruled {
+            Some(decided) => Some(decided),
+            None => draws.mix(mix?, api_request).map(|fault| (fault, None)),
+        };
+        let fault = decided.map(|(fault, _)| fault);
         if let Some(Fault::Refuse(Refusal::TooMany { after, .. })) = fault {
             let until = Instant::now() + secs(after.into()).min(LONGEST_OBEYED);
             draws.retry_after_until = draws.retry_after_until.max(Some(until));
@@ -208,7 +242,7 @@ impl Control {
         if let Some(Told(call)) = told {
             call(LONGEST_OBEYED);
         }
-        fault
+        decided
     }
 
     /// Returns the next fault of an open watch, and the time until then.
@@ -265,17 +299,18 @@ impl Control {
 }
 
 impl Draws {
-    fn rule(&mut self, api_request: &ApiRequest) -> Option<Fault> {
-        let applies = |(rule, _): &&mut (Rule, bool)| {
+    /// Returns the fault of the first rule that applies, and the number of the rule.
+    fn rule(&mut self, api_request: &ApiRequest) -> Option<(usize, Fault)> {
+        let applies = |(_, (rule, _)): &(usize, &mut (Rule, bool))| {
             rule.times > 0
                 && rule.resource == api_request.resource
                 && rule.verb.is_none_or(|verb| verb == api_request.verb)
                 && rule.name.is_none_or(|name| name == api_request.name)
         };
-        let (rule, applied) = self.rules.iter_mut().find(applies)?;
+        let (number, (rule, applied)) = self.rules.iter_mut().enumerate().find(applies)?;
         rule.times = rule.times.saturating_sub(1);
         *applied = true;
-        Some(rule.fault)
+        Some((number, rule.fault))
     }
 
     fn mix(&mut self, mix: Mix, api_request: &ApiRequest) -> Option<Fault> {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::carry::Sent;
-use super::control::{ActiveMix, Control};
+use super::control::{ActiveMix, Control, Unused};
 use super::fault::StreamFault;
 use super::request::ApiRequest;
 use super::{Body, Broken, answer};
@@ -62,6 +62,8 @@ struct Relay {
     server_ended: bool,
     /// The next fault and its time.
     next: Option<(Instant, StreamFault)>,
+    /// The fault of a rule, until it is injected.
+    unused: Option<Unused>,
     view: Option<(Parts, Bytes)>,
     hold: Option<Instant>,
     bookmark: Option<Instant>,
@@ -74,14 +76,14 @@ struct Relay {
 }
 
 /// The generation of the mix when the request was decided, and the fault of a rule, which comes first.
-pub(super) type First = (u64, Option<(Duration, StreamFault)>);
+pub(super) type First = (u64, Option<(Duration, StreamFault)>, Option<Unused>);
 
 /// Relays the events of a watch. The fault of a rule comes first, then the faults of the mix.
 pub(super) fn relay(
     body: kube::client::Body,
     sent: Sent,
     api_request: ApiRequest,
-    (generation, first): First,
+    (generation, first, unused): First,
     control: Arc<Control>,
     server: Client,
 ) -> Body {
@@ -101,6 +103,7 @@ pub(super) fn relay(
         waiting: VecDeque::new(),
         server_ended: false,
         next: None,
+        unused,
         view: None,
         hold: None,
         bookmark: None,
@@ -191,6 +194,7 @@ impl Relay {
         if active_mix.generation != self.generation {
             self.generation = active_mix.generation;
             (self.next, self.view, self.hold, self.bookmark) = (None, None, None, None);
+            self.use_up();
         }
         if self.next.is_none() && self.hold.is_none() {
             self.plan_next().await;
@@ -217,8 +221,15 @@ impl Relay {
         };
     }
 
+    fn use_up(&mut self) {
+        if let Some(unused) = self.unused.take() {
+            unused.used();
+        }
+    }
+
     async fn inject(&mut self) {
         let Some((_, what)) = self.next.take() else { return };
+        self.use_up();
         let detail = format!("{what:?} after version {}", self.sent_version);
         // An old view is counted when it is shown, in `carry`.
         if matches!(what, StreamFault::OldView(_)) {
