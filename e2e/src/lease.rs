@@ -14,6 +14,9 @@ use crate::wait::{Seen, secs, wait_until};
 /// Flags for a short lease: 10 s, renewed every half second, given up after 8 s. A machine that is busy for a few seconds does not lose it.
 pub const QUICK: [&str; 3] = ["--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms"];
 
+/// Flags for a lease that no delay of a case ends.
+pub const LONG: [&str; 2] = ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s"];
+
 /// Longer than a lease of [`QUICK`].
 pub const LONGER_THAN_QUICK: Duration = secs(12);
 

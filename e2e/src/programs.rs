@@ -24,6 +24,9 @@ pub use kubelet::{Kubelet, LEASE};
 pub(crate) use ports::free_port;
 use process::{Process, Shared, State};
 
+/// Flags for requests that last up to a minute. By default one without an answer ends after ten seconds, and a leader's ends with its lease; a write is then sent again.
+pub const LONG_REQUESTS: [&str; 2] = ["--leader-elect=false", "--request-timeout=60s"];
+
 /// Both programs must end within this time after SIGTERM, unless requests of the scheduler are held back: the four seconds of docs/operations.md, and a second in
 /// which the runner does not see the end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -186,6 +189,13 @@ impl Program {
     pub async fn restart(&mut self) -> Result<()> {
         self.launch()?;
         self.wait_ready().await
+    }
+
+    /// Ends it, and starts it again with these further flags.
+    pub async fn restart_with(&mut self, flags: &[&str]) -> Result<()> {
+        self.terminate().await?;
+        flags.iter().for_each(|flag| self.also(flag));
+        self.restart().await
     }
 
     /// Starts it again without any wait, for a case that kills it at any moment of its start.

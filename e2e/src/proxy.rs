@@ -89,16 +89,23 @@ impl Proxy {
     }
 }
 
+/// Returns the next client that connects.
+pub(crate) async fn next_client(listener: &TcpListener) -> TcpStream {
+    loop {
+        if let Ok((client, _)) = listener.accept().await {
+            return client;
+        }
+        // There is no file handle left, for example.
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
 async fn accept(listener: TcpListener, server: u16, faults: watch::Receiver<Faults>, seed: u64) {
     let mut connections = JoinSet::new();
     let mut dice = Dice(seed);
     loop {
         while connections.try_join_next().is_some() {}
-        let Ok((client, _)) = listener.accept().await else {
-            // There is no file handle left, for example.
-            sleep(Duration::from_millis(50)).await;
-            continue;
-        };
+        let client = next_client(&listener).await;
         if !faults.borrow().refuse {
             connections.spawn(serve(client, server, faults.clone(), Dice(dice.roll())));
         }

@@ -337,6 +337,20 @@ where
     }
 }
 
+/// Waits until what `read` returns stays the same for `quiet`, and returns it.
+pub async fn unchanged<T>(deadline: Duration, quiet: Duration, what: &str, read: impl Fn() -> Result<T>) -> Result<T>
+where
+    T: PartialEq + fmt::Debug,
+{
+    wait_until(deadline, &format!("{what} for {quiet:?}"), || async {
+        let before = read()?;
+        tokio::time::sleep(quiet).await;
+        let after = read()?;
+        Ok(if before == after { Seen::Yes(after) } else { Seen::NotYet(format!("{before:?}, and then {after:?}")) })
+    })
+    .await
+}
+
 /// Returns seconds as a duration, so that a case reads `secs(10)`.
 pub const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -5,6 +5,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use super::seen::group_says;
+use crate::lease::LONG;
 use crate::objects::{make_node, make_queue_of, patch_queue, set_allocatable};
 use crate::prometheus::Prometheus;
 use crate::wait::{Seen, secs, wait_until};
@@ -25,8 +26,7 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     let controller = w.controller()?;
     controller.terminate().await?;
     // The network cut below is shorter than this on any machine. A lost lease would be the fault of another alert.
-    controller.also("--leader-elect-lease-duration=60s");
-    controller.also("--leader-elect-renew-deadline=50s");
+    LONG.iter().for_each(|flag| controller.also(flag));
     controller.restart().await?;
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "16Gi")]).await?;
     make_queue_of(&client, "keeps", json!({"reclaimable": false})).await?;

@@ -14,6 +14,7 @@ use crate::objects::{
     NAMESPACE, bind, condition, container, has_node, make_member, make_node, make_pod, make_podgroup, make_queue, make_queue_of, podgroups,
     set_allocatable,
 };
+use crate::programs::LONG_REQUESTS;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::owner::Owner;
 use crate::workloads::{Workload, pods_of, wait_running};
@@ -132,7 +133,7 @@ pub(super) async fn taken_by_another(w: &mut World) -> Result<()> {
     // Not reclaimable: otherwise the third workload, in another queue, would reclaim what exceeds the share.
     make_queue_of(&client, "team", json!({"capability": {"cpu": "2"}, "reclaimable": false})).await?;
     make_podgroup(&client, "taken", json!({"minMember": 1, "queue": "team"})).await?;
-    with_long_requests(w).await?;
+    w.scheduler()?.restart_with(&LONG_REQUESTS).await?;
     aim(w, Some("taken"), Fault::HoldRequest(secs(60)))?;
     make_member(&client, "taken", "taken", &[("cpu", "1")]).await?;
     wait_delayed(w, 1).await?;
@@ -255,16 +256,6 @@ async fn wait_delayed(w: &World, count: u64) -> Result<()> {
         Ok(Seen::when(seen == count, || seen.to_string()))
     })
     .await
-}
-
-/// Starts the scheduler with requests that last up to a minute. By default one without an answer ends after ten seconds, and a leader's ends with its lease; a binding is then
-/// sent again.
-pub(super) async fn with_long_requests(w: &mut World) -> Result<()> {
-    let scheduler = w.scheduler()?;
-    scheduler.terminate().await?;
-    scheduler.also("--leader-elect=false");
-    scheduler.also("--request-timeout=60s");
-    scheduler.restart().await
 }
 
 /// Starts the scheduler with a request timeout of two seconds instead of ten.

@@ -14,6 +14,7 @@ use super::handover::make_classes;
 use super::seen::{accounting_matches_api, queue_uses_within};
 use crate::faults::{Fault, Rule, Verb};
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, has_node, make_node, podgroups_in};
+use crate::programs::LONG_REQUESTS;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::owner::{Owner, group_name, groups_made, wait_min_member};
 use crate::world::World;
@@ -87,12 +88,8 @@ pub(super) async fn for_podgroups(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;
     Owner::namespace(OTHER).make(&client).await?;
-    let controller = w.controller()?;
-    controller.terminate().await?;
-    // By default a request, and with it the worker, ends after 10 s, and with the lease of a leader.
-    controller.also("--leader-elect=false");
-    controller.also("--request-timeout=60s");
-    controller.restart().await?;
+    // A worker is busy as long as its request.
+    w.controller()?.restart_with(&LONG_REQUESTS).await?;
     let hook = Webhook::create(&client, "CREATE", ("scheduling.volcano.sh", "v1beta1"), "podgroups").await?;
     let group: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "probe"}, "spec": {"minMember": 1},
@@ -187,12 +184,7 @@ pub(super) async fn for_statuses(w: &mut World) -> Result<()> {
     make_classes(&client).await?;
     Owner::namespace(OTHER).make(&client).await?;
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;
-    let scheduler = w.scheduler()?;
-    scheduler.terminate().await?;
-    // By default a request ends after 10 s, and with the lease of a leader.
-    scheduler.also("--leader-elect=false");
-    scheduler.also("--request-timeout=60s");
-    scheduler.restart().await?;
+    w.scheduler()?.restart_with(&LONG_REQUESTS).await?;
     pod_on(&client, NAMESPACE, "probe", "low", "n1").await?;
     wait_phase_in(&client, NAMESPACE, "probe", "Running", 20).await?;
     let hook = Webhook::create(&client, "UPDATE", ("scheduling.volcano.sh", "v1beta1"), "podgroups").await?;

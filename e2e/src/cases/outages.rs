@@ -7,7 +7,7 @@ use super::outages_load::Load;
 use crate::lease::{QUICK, transitions, wait_holder};
 use crate::proxy::{Delay, Dice};
 use crate::replica::Replica;
-use crate::wait::{Seen, millis, secs, wait_until};
+use crate::wait::{millis, secs, unchanged};
 use crate::world::World;
 use crate::{chart, leaders, say};
 
@@ -142,13 +142,7 @@ pub(super) async fn two_believe_they_lead(w: &mut World) -> Result<()> {
     .await?;
     load.wait_correct(30).await?;
     // The deletion of a PodGroup ends a second or two after its last pod is gone, and a line of the log may be late.
-    let at_rest = wait_until(secs(20), "neither controller writes for five seconds", || async {
-        let before = writes(w)?;
-        sleep_until(Instant::now() + secs(5)).await;
-        let now = writes(w)?;
-        Ok(if now == before { Seen::Yes(now) } else { Seen::NotYet(format!("{} writes of PodGroups", now - before)) })
-    })
-    .await?;
+    let at_rest = unchanged(secs(20), secs(5), "neither controller writes", || writes(w)).await?;
     let (count, groups) = (at_rest - before, u64::try_from(load.groups())?);
     // For each scaling and controller there is at most a mark, its removal or a delete, a create and a patch, and each may conflict once.
     let bound = groups * (load.flaps() + 1) * 12;

@@ -11,7 +11,7 @@ use crate::fakeclock::{FakeClock, clock_offset};
 use crate::lease::{LONGER_THAN_QUICK, QUICK, holder, renewed, take_lease, transitions, wait_holder};
 use crate::proxy::Delay;
 use crate::replica::Replica;
-use crate::wait::{Seen, holds_for, millis, secs, wait_until};
+use crate::wait::{Seen, holds_for, millis, secs, unchanged, wait_until};
 use crate::world::World;
 use crate::{chart, leaders, say};
 
@@ -62,13 +62,7 @@ pub(super) async fn lease_taken_away(w: &mut World) -> Result<()> {
 /// Waits until no process of the controller writes for a second, and returns how often each has written.
 async fn no_more_writes(w: &World) -> Result<BTreeMap<String, u64>> {
     let read = || anyhow::Ok(leaders::read(&w.cluster().audit_log(), &chart::user(chart::CONTROLLER))?.writes);
-    wait_until(secs(10), "no process of the controller writes", || async {
-        let before = read()?;
-        sleep(secs(1)).await;
-        let after = read()?;
-        Ok(if before == after { Seen::Yes(after) } else { Seen::NotYet(format!("{before:?}, and a second later {after:?}")) })
-    })
-    .await
+    unchanged(secs(10), secs(1), "no process of the controller writes", read).await
 }
 
 /// K7. The leader's wall clock jumps by ±10 s and ±1 h, and back, while workloads are scaled: it keeps and renews the Lease, and the other replica waits.

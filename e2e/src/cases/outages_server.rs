@@ -151,10 +151,7 @@ async fn answers(client: &kube::Client) -> Result<()> {
 /// Starts both programs with leases that an outage of a few seconds ends on no machine.
 async fn with_long_leases(w: &mut World) -> Result<()> {
     for program in w.programs() {
-        program.terminate().await?;
-        program.also("--leader-elect-lease-duration=30s");
-        program.also("--leader-elect-renew-deadline=24s");
-        program.restart().await?;
+        program.restart_with(&["--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=24s"]).await?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::panels_wanted::{RANGE, Row, alerts, in_between, of_alert, rows, variables};
 use super::seen::{bound, group_says, metric};
 use crate::dashboards::{self, Panel, dashboards, metrics_in};
+use crate::lease::LONG;
 use crate::objects::{make_bound_pod, make_member, make_node, make_podgroup, make_queue_of, patch_queue, podgroups};
 use crate::prometheus::Prometheus;
 use crate::proxy::Delay;
@@ -33,8 +34,7 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
     // With one worker a few PodGroups are enough for one to wait for its turn.
     controller.also("--workers=1");
     // Its writes are slow for a while below.
-    controller.also("--leader-elect-lease-duration=60s");
-    controller.also("--leader-elect-renew-deadline=50s");
+    LONG.iter().for_each(|flag| controller.also(flag));
     controller.restart().await?;
     let ports = [("podgroup-controller", w.controller()?.port()), ("podgroup-scheduler", w.scheduler()?.port())];
     let prometheus = Prometheus::start(w.cluster().scratch(), &ports, &dashboards::alerts()).await?;

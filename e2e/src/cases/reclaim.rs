@@ -9,11 +9,11 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::binds::with_long_requests;
 use super::ledger::stays_unbound;
 use super::seen::{accounting_matches_api, bound, group_says, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{NAMESPACE, condition, field, make_member, make_node, make_podgroup, make_queue, make_queue_of, podgroups};
+use crate::programs::LONG_REQUESTS;
 use crate::wait::{Seen, holds_for, holds_until, millis, secs, wait_until};
 use crate::workloads::{Workload, delete, pods_of, wait_running};
 use crate::world::World;
@@ -202,7 +202,7 @@ pub(super) async fn binding_gang_counts_once(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
     make_queue(&client, "team", None, &[("cpu", "4")]).await?;
-    with_long_requests(w).await?;
+    w.scheduler()?.restart_with(&LONG_REQUESTS).await?;
     w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault: Fault::HoldRequest(secs(60)), times: 3 })?;
     make_podgroup(&client, "gang", json!({"minMember": 3, "queue": "team", "minResources": {"cpu": "3"}})).await?;
     for name in ["gang-0", "gang-1", "gang-2"] {

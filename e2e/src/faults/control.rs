@@ -224,14 +224,9 @@ impl Control {
         let mut draws = self.draws();
         let cut = draws.fuse.cuts(api_request).then_some(Fault::CutBefore);
         let silent = draws.old_lists.silences(api_request).then_some(Fault::Stream(Duration::ZERO, StreamFault::Silent(UNTIL_THE_END)));
-        let ruled = match cut.or(silent) {
-            Some(fault) => Some((fault, None)),
-            None => draws.rule(api_request).map(|(number, fault)| (fault, matches!(fault, Fault::Stream(..)).then_some(number))),
-        };
-        let decided = match ruled {
-            Some(decided) => Some(decided),
-            None => draws.mix(mix?, api_request).map(|fault| (fault, None)),
-        };
+        let of_watch = |(number, fault)| (fault, matches!(fault, Fault::Stream(..)).then_some(number));
+        let first = cut.or(silent).map(|fault| (fault, None)).or_else(|| draws.rule(api_request).map(of_watch));
+        let decided = first.or_else(|| Some((draws.mix(mix?, api_request)?, None)));
         let fault = decided.map(|(fault, _)| fault);
         if let Some(Fault::Refuse(Refusal::TooMany { after, .. })) = fault {
             let until = Instant::now() + secs(after.into()).min(LONGEST_OBEYED);

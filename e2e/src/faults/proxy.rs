@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hyper::server::conn::http1;
@@ -17,7 +16,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
@@ -27,6 +25,7 @@ use super::control::{Control, Rule, Told};
 use super::fuse::Fuse;
 use super::ledger::Counts;
 use super::mix::Mix;
+use crate::proxy::next_client;
 
 /// A running fault proxy. Dropping it closes its port, every connection and every delayed request.
 pub struct HttpProxy {
@@ -182,11 +181,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, control: Arc<Control>, 
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Ok((client, _)) = listener.accept().await else {
-            // There is no file handle left, for example.
-            sleep(Duration::from_millis(50)).await;
-            continue;
-        };
+        let client = next_client(&listener).await;
         connections.spawn(serve(client, tls.clone(), Arc::clone(&control), server.clone()));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::called::{self, tally};
 use crate::objects::{make_node, podgroups, podgroups_in};
-use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::wait::{Seen, holds_for, secs, unchanged, wait_until};
 use crate::workloads::kinds::Order;
 use crate::workloads::owner::{Kind, Owner, delete_as, groups_made};
 use crate::workloads::{Workload, scale, wait_one_group, wait_running};
@@ -152,13 +152,7 @@ pub(in crate::cases) async fn a_namespace(w: &mut World) -> Result<()> {
         Ok(Seen::when(groups + pods == 0, || format!("{groups} PodGroups, {pods} pods")))
     })
     .await?;
-    wait_until(secs(10), "no call was made for a second", || async {
-        let calls = called::since(w, moment)?.len();
-        sleep(secs(1)).await;
-        let more = called::since(w, moment)?.len() - calls;
-        Ok(Seen::when(more == 0, || format!("{more} calls in the last second")))
-    })
-    .await?;
+    unchanged(secs(10), secs(1), "no further call is made", || Ok(called::since(w, moment)?.len())).await?;
     let calls = called::since(w, moment)?;
     ensure!(!w.faults().is_empty() || calls.len() <= 20, "the end of a namespace with 4 owners cost {:?}", tally(&calls));
     let rest = called::now(w).await?;
