@@ -57,7 +57,7 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down screenshots test unit observer unit-build mutants format lints model e2e operators versions soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner jobset debug-build shipped dist image
+.PHONY: help demo demo-down screenshots test unit scenarios scenario observer unit-build mutants format lints model e2e operators versions soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner jobset debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,13 @@ test: ## everything: format, lints, unit and property tests, the cases on the re
 unit: tools ## unit and property tests, with a new seed each time, which is printed (PODGROUP_TEST_SEED=7 repeats it)
 	@seed=$${PODGROUP_TEST_SEED:-$$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')} && echo "PODGROUP_TEST_SEED=$$seed" && export PODGROUP_TEST_SEED=$$seed && \
 		cargo test --workspace --no-fail-fast
+
+scenarios: prerequisites ## the text scenarios (scenarios/README.md): both programs whole, on an API server in memory and a paused clock; seconds (ONLY=queues/)
+	cargo test --workspace --test scenarios -- $(ONLY)
+
+scenario: prerequisites ## one text scenario (FILE=scenarios/queues/my_rule.txt)
+	cargo build --quiet --workspace --bin podgroup-scenarios
+	$(compiled)/debug/podgroup-scenarios $(FILE)
 
 observer: tools ## the observer's own tests on a real control plane
 	cargo test --workspace --test observer -- --include-ignored

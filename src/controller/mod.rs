@@ -29,14 +29,17 @@ mod recreations;
 
 use std::process::ExitCode;
 
+use prometheus::Registry;
 use tokio::sync::mpsc;
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
+use crate::runtime::client::Connection;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::ControllerFlags;
 use crate::runtime::leader::ReleaseRule;
-use crate::runtime::program::Stage;
-use crate::runtime::setup::{Identity, setup};
+use crate::runtime::program::{Program, Stage};
+use crate::runtime::setup::{self, Identity, Inside, Setup, setup};
+use crate::runtime::shutdown::Shutdown;
 use crate::runtime::version_skew::OtherProgram;
 
 use act::Actor;
@@ -47,21 +50,34 @@ use reconciler::{Reconciler, Settings};
 /// The capacity of the channel from the watches to the reconciler. When it is full, the watches stop reading and the API server buffers the events.
 const EVENTS: usize = 1024;
 
+/// What the controller is called, and what its election needs to know.
+const IDENTITY: Identity =
+    Identity { name: CONTROLLER, other: OtherProgram { program: SCHEDULER, annotation: VERSION }, release: ReleaseRule::Always };
+
 /// Runs the controller until a signal arrives. Returns the exit status of the process.
 pub async fn run(flags: ControllerFlags) -> ExitCode {
-    let own = |registry: &_| Ok((ControllerMetrics::new(registry)?, Refresh::nothing()));
-    let (setup, metrics) = match setup(
-        Identity { name: CONTROLLER, other: OtherProgram { program: SCHEDULER, annotation: VERSION }, release: ReleaseRule::Always },
-        &flags.common,
-        flags.http_address,
-        Vec::new(),
-        own,
-    )
-    .await
-    {
-        Ok(ready) => ready,
-        Err(status) => return status,
-    };
+    match setup(IDENTITY, &flags.common, flags.http_address, Vec::new(), own_metrics).await {
+        Ok((setup, metrics)) => start(flags, setup, metrics).run().await,
+        Err(status) => status,
+    }
+}
+
+/// Prepares a controller that runs inside of another process, on this connection, until `stop`.
+///
+/// # Errors
+/// When a metric cannot be registered.
+pub fn inside(flags: ControllerFlags, connection: Connection, stop: Shutdown) -> Result<Inside, prometheus::Error> {
+    let (setup, metrics, exposition) = setup::inside(IDENTITY, &flags.common, connection, stop, own_metrics)?;
+    let readiness = setup.readiness.clone();
+    Ok(Inside { program: start(flags, setup, metrics), exposition, readiness, debug: Vec::new() })
+}
+
+fn own_metrics(registry: &Registry) -> Result<(ControllerMetrics, Refresh), prometheus::Error> {
+    Ok((ControllerMetrics::new(registry)?, Refresh::nothing()))
+}
+
+/// Starts the watches and the reconciler.
+fn start(flags: ControllerFlags, setup: Setup, metrics: ControllerMetrics) -> Program {
     let mut program = setup.program;
     let (events, receiver) = mpsc::channel(EVENTS);
     let mut schedulers = flags.common.scheduler_names;
@@ -76,5 +92,5 @@ pub async fn run(flags: ControllerFlags) -> ExitCode {
         reconciler.run(receiver, setup.leadership, setup.watchdog, stop).await;
         Ok::<(), String>(())
     });
-    program.run().await
+    program
 }

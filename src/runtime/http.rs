@@ -77,6 +77,17 @@ impl DebugRoute {
         Self { path, answer: Arc::new(answer) }
     }
 
+    /// Returns the path.
+    #[must_use]
+    pub const fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// Returns the answer to one request; `None` where a client gets 503.
+    pub async fn answer(&self) -> Option<serde_json::Value> {
+        (self.answer)().await
+    }
+
     /// Makes a path that asks the owner of the state: `question` wraps the reply channel into the owner's own event. The answer is 503 when
     /// the owner's channel stays full or the owner does not answer in time.
     pub fn ask<E: Send + 'static>(

@@ -61,12 +61,22 @@ impl Program {
     /// # Errors
     /// When the operating system refuses the signal handlers.
     pub fn new() -> io::Result<Self> {
+        Ok(Self::ended_by(Signals::listen()?))
+    }
+
+    /// Makes a program without tasks that runs inside of another process, and ends at `stop`.
+    #[must_use]
+    pub fn inside(stop: Shutdown) -> Self {
+        Self::ended_by(Signals::Asked(Some(stop)))
+    }
+
+    fn ended_by(signals: Signals) -> Self {
         let group = |(stage, time)| {
             let (trigger, shutdown) = Shutdown::new();
             let tasks = JoinSet::new();
             Group { stage, time, trigger, shutdown, tasks }
         };
-        Ok(Self { groups: STAGES.into_iter().map(group).collect(), signals: Signals::listen()? })
+        Self { groups: STAGES.into_iter().map(group).collect(), signals }
     }
 
     /// Gives the work this much time to end, beside the usual second.

@@ -24,6 +24,7 @@ use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
 use super::readiness::Readiness;
 use super::relist::Relist;
+use super::shutdown::Shutdown;
 use super::tls::Certificate;
 use super::version_skew::{self, OtherProgram};
 use super::watchdog::Watchdog;
@@ -98,7 +99,7 @@ pub async fn setup<M>(
         .map_err(|error| cannot_start(error.into()))?;
     let http = server.address();
     program.spawn(Stage::Serve, "http", |stop| server.run(stop));
-    let (mut program, connection) = program.first(connect(name, common, &readiness)).await?;
+    let (program, connection) = program.first(connect(name, common, &readiness)).await?;
     tracing::info!(
         program = name,
         version = version_skew::VERSION,
@@ -109,12 +110,60 @@ pub async fn setup<M>(
     );
     let caller = Caller::new(common.request_timeout, requests);
     access.connect(connection.client.clone(), &caller);
-    let relist = Relist::new();
-    let leadership = elect(identity, common, &connection, &caller, &relist, &mut program);
-    leader_metrics.elected(leadership.clone());
-    let caller = caller.while_leading(leadership.clone());
-    watchdog.begin();
-    Ok((Setup { program, client: connection.client, caller, leadership, readiness, watchdog, watch_metrics: watches, relist }, own))
+    let parts = Parts { readiness, watchdog, watches, leader_metrics };
+    Ok((parts.lead(identity, common, connection, caller, program), own))
+}
+
+/// A program that runs inside of another process, with the parts that its HTTP endpoint would serve.
+pub struct Inside {
+    /// The program; it ends at the request that it was made with. Dropping it ends it at once, as SIGKILL does.
+    pub program: Program,
+    /// Its page of metrics.
+    pub exposition: Exposition,
+    /// Which of its lists are complete.
+    pub readiness: Readiness,
+    /// The paths of its debug endpoint.
+    pub debug: Vec<DebugRoute>,
+}
+
+/// Prepares a program that runs inside of another process, on this connection: the text scenarios run both programs so. It has no log, endpoint or signals of its
+/// own, and ends at `stop`.
+///
+/// # Errors
+/// When a metric cannot be registered.
+pub fn inside<M>(
+    identity: Identity,
+    common: &CommonFlags,
+    connection: Connection,
+    stop: Shutdown,
+    own: impl FnOnce(&Registry) -> Result<(M, Refresh), prometheus::Error>,
+) -> Result<(Setup, M, Exposition), prometheus::Error> {
+    let readiness = Readiness::new();
+    let Registered { exposition, requests, watches, leader_metrics, own } = register(identity.name, &readiness, own)?;
+    let caller = Caller::new(common.request_timeout, requests);
+    let parts = Parts { readiness, watchdog: Watchdog::new(), watches, leader_metrics };
+    Ok((parts.lead(identity, common, connection, caller, Program::inside(stop)), own, exposition))
+}
+
+/// The parts of a program that need no connection.
+struct Parts {
+    readiness: Readiness,
+    watchdog: Watchdog,
+    watches: WatchMetrics,
+    leader_metrics: LeaderMetrics,
+}
+
+impl Parts {
+    /// Joins the election, and lets the program send only while it leads.
+    fn lead(self, identity: Identity, common: &CommonFlags, connection: Connection, caller: Caller, mut program: Program) -> Setup {
+        let Self { readiness, watchdog, watches, leader_metrics } = self;
+        let relist = Relist::new();
+        let leadership = elect(identity, common, &connection, &caller, &relist, &mut program);
+        leader_metrics.elected(leadership.clone());
+        let caller = caller.while_leading(leadership.clone());
+        watchdog.begin();
+        Setup { program, client: connection.client, caller, leadership, readiness, watchdog, watch_metrics: watches, relist }
+    }
 }
 
 fn secure(common: &CommonFlags, access: &Access) -> Result<Option<Secure>, Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Asks tasks to end, and listens to the signals that end the program.
+//! Asks tasks to end, and listens to what ends the program.
 //!
 //! Every task gets a [`Shutdown`]. The owner of the tasks keeps the [`Trigger`] of the pair
 //! ([`super::program::Program`]). A trigger cannot be taken back.
@@ -48,11 +48,18 @@ impl Shutdown {
     }
 }
 
-/// The two signals that end a program: SIGTERM (kubelet) and SIGINT (Ctrl-C).
+/// What ends a program.
 #[derive(Debug)]
-pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
+pub enum Signals {
+    /// The signals of its process: SIGTERM (kubelet) and SIGINT (Ctrl-C).
+    OfProcess {
+        /// SIGTERM.
+        terminate: Signal,
+        /// SIGINT.
+        interrupt: Signal,
+    },
+    /// A request of the process that the program runs inside of; `None` once it has come.
+    Asked(Option<Shutdown>),
 }
 
 impl Signals {
@@ -61,14 +68,22 @@ impl Signals {
     /// # Errors
     /// When the operating system refuses the handler.
     pub fn listen() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self::OfProcess { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next signal, and returns its name.
+    /// Waits for the next signal, and returns its name. A request comes once.
     pub async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+        match self {
+            Self::OfProcess { terminate, interrupt } => tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            },
+            Self::Asked(None) => std::future::pending().await,
+            Self::Asked(Some(stop)) => {
+                stop.triggered().await;
+                *self = Self::Asked(None);
+                "request"
+            }
         }
     }
 }

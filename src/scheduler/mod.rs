@@ -59,20 +59,22 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use prometheus::Registry;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::api::names::{CONTROLLER, DRAINED, SCHEDULER, VERSION};
 use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
+use crate::runtime::client::Connection;
 use crate::runtime::clock;
 use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::{AdmitBy, Placement, SchedulerFlags};
 use crate::runtime::http::DebugRoute;
 use crate::runtime::leader::{Leadership, ReleaseRule};
-use crate::runtime::program::Stage;
+use crate::runtime::program::{Program, Stage};
 use crate::runtime::relist::Relist;
-use crate::runtime::setup::{Identity, Setup, setup};
+use crate::runtime::setup::{self, Identity, Inside, Setup, setup};
 use crate::runtime::shutdown::Shutdown;
 use crate::runtime::version_skew::OtherProgram;
 use crate::runtime::watchdog::Watchdog;
@@ -95,37 +97,56 @@ const LONGEST_BATCH: Duration = Duration::from_millis(50);
 /// How long the end of a leader waits for the outcomes of its bindings and evictions. The chart gives a pod of the scheduler more time than that.
 const DRAIN: Duration = Duration::from_secs(20);
 
+/// What the scheduler is called, and what its election needs to know.
+const IDENTITY: Identity =
+    Identity { name: SCHEDULER, other: OtherProgram { program: CONTROLLER, annotation: VERSION }, release: ReleaseRule::Marked(DRAINED) };
+
 /// Runs the scheduler until a signal. Returns the exit status: 0 after a signal, 2 for invalid flags, otherwise 1.
 pub async fn main(flags: SchedulerFlags) -> ExitCode {
     let (sender, events) = mpsc::channel(CHANNEL);
-    let routes = [
+    let routes = debug_routes(&sender);
+    let (setup, metrics) = match setup(IDENTITY, &flags.common, flags.http_address, routes, own_metrics(&sender)).await {
+        Ok(ready) => ready,
+        Err(code) => return code,
+    };
+    start(flags, setup, metrics, (sender, events)).run().await
+}
+
+/// Prepares a scheduler that runs inside of another process, on this connection, until `stop`.
+///
+/// # Errors
+/// When a metric cannot be registered.
+pub fn inside(flags: SchedulerFlags, connection: Connection, stop: Shutdown) -> Result<Inside, prometheus::Error> {
+    let (sender, events) = mpsc::channel(CHANNEL);
+    let debug = debug_routes(&sender);
+    let (setup, metrics, exposition) = setup::inside(IDENTITY, &flags.common, connection, stop, own_metrics(&sender))?;
+    let readiness = setup.readiness.clone();
+    Ok(Inside { program: start(flags, setup, metrics, (sender, events)), exposition, readiness, debug })
+}
+
+/// Returns the paths by which the owner of the state is asked.
+fn debug_routes(owner: &mpsc::Sender<Event>) -> Vec<DebugRoute> {
+    let questions = [
         ("/debug/ledger", Question::Ledger),
         ("/debug/queues", Question::Queues),
         ("/debug/audit", Question::Audit),
         ("/debug/view", Question::View),
     ];
-    let routes = routes.map(|(path, question)| DebugRoute::ask(path, sender.clone(), move |reply| Event::Ask(question, reply)));
-    let owner = sender.clone();
-    let mine = |registry: &_| {
+    let route = |(path, question)| DebugRoute::ask(path, owner.clone(), move |reply| Event::Ask(question, reply));
+    questions.map(route).into()
+}
+
+/// Returns the function that registers the metrics of the scheduler.
+fn own_metrics(owner: &mpsc::Sender<Event>) -> impl FnOnce(&Registry) -> Result<(Metrics, Refresh), prometheus::Error> + use<> {
+    let owner = owner.clone();
+    move |registry| {
         let metrics = Metrics::new(registry)?;
         Ok((metrics.clone(), refresh(owner, metrics)))
-    };
-    let (setup, metrics) = match setup(
-        Identity {
-            name: SCHEDULER,
-            other: OtherProgram { program: CONTROLLER, annotation: VERSION },
-            release: ReleaseRule::Marked(DRAINED),
-        },
-        &flags.common,
-        flags.http_address,
-        routes.into(),
-        mine,
-    )
-    .await
-    {
-        Ok(ready) => ready,
-        Err(code) => return code,
-    };
+    }
+}
+
+/// Starts the watches and the loop.
+fn start(flags: SchedulerFlags, setup: Setup, metrics: Metrics, (sender, events): (mpsc::Sender<Event>, mpsc::Receiver<Event>)) -> Program {
     let Setup { mut program, client, caller, leadership, readiness, watchdog, watch_metrics, relist } = setup;
     // While the machine is suspended the view of the cluster grows old.
     let begin = clock::through_suspension();
@@ -143,7 +164,7 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Dispatcher::new(client, caller, leadership.clone(), flags.bind_concurrency).with_scheduled_events(flags.scheduled_events);
     program.allow_work(DRAIN);
     program.spawn(Stage::Work, "scheduler", |stop| own(state, dispatcher, leadership, (events, begin), relist, watchdog, stop));
-    program.run().await
+    program
 }
 
 /// Returns the order of nodes that a value of `--placement` stands for.

@@ -1,0 +1,200 @@
+//! Is what the API shows right? It reads the history of objects alone, and counts by rules of its own.
+//!
+//! Checked at each binding: the pod had no node before; the node has room for its request; no queue from its own up to root goes over its capability. Checked after
+//! each line: no gang has fewer nodes than its minimum, if nothing that the scenario ordered explains it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use podgroup::resources::quantity;
+use serde_json::Value;
+
+use crate::server::store::{Change, Happened, ended, names};
+
+/// The annotation of a bound pod with the queue that it is charged to.
+const CHARGED_QUEUE: &str = "podgroup.dev/queue";
+
+type Amounts = BTreeMap<String, i128>;
+
+/// The objects as of a version, and what was wrong so far.
+#[derive(Debug, Default)]
+pub struct Observer {
+    seen: u64,
+    pods: BTreeMap<String, Value>,
+    nodes: BTreeMap<String, Value>,
+    queues: BTreeMap<String, Value>,
+    groups: BTreeMap<(String, String), Value>,
+    /// The UIDs of the members that were ever bound by a binding, by PodGroup.
+    bound: BTreeMap<(String, String), BTreeSet<String>>,
+    wrong: Vec<String>,
+}
+
+impl Observer {
+    /// Takes in what happened since the last call, and returns what was wrong with it.
+    pub fn take_in(&mut self, log: &[Change]) -> Vec<String> {
+        let from = log.partition_point(|change| change.version <= self.seen);
+        for change in &log[from..] {
+            self.seen = change.version;
+            self.one(change);
+        }
+        std::mem::take(&mut self.wrong)
+    }
+
+    fn one(&mut self, change: &Change) {
+        let (namespace, name) = names(&change.object);
+        let gone = change.happened == Happened::Deleted;
+        let object = (!gone).then(|| change.object.clone());
+        match change.plural {
+            "nodes" => set(&mut self.nodes, name, object),
+            "queues" => set(&mut self.queues, name, object),
+            "podgroups" => set(&mut self.groups, (namespace, name), object),
+            "pods" => {
+                let uid = change.object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                let before = self.pods.get(&uid).and_then(|pod| pod["spec"]["nodeName"].as_str()).map(str::to_owned);
+                let node = change.object["spec"]["nodeName"].as_str();
+                let is_new = change.happened == Happened::Added;
+                if !gone
+                    && !is_new
+                    && let (None, Some(node)) = (&before, node)
+                {
+                    self.judge_binding(&uid, &change.object, node);
+                }
+                if let (Some(before), Some(node)) = (&before, node)
+                    && before != node
+                {
+                    self.wrong.push(format!("pod {name} moved from {before} to {node}"));
+                }
+                set(&mut self.pods, uid, object);
+            }
+            _ => {}
+        }
+    }
+
+    fn judge_binding(&mut self, uid: &str, pod: &Value, node: &str) {
+        let (namespace, name) = names(pod);
+        let asks = request(pod);
+        let Some(offers) = self.nodes.get(node).map(|node| read(&node["status"]["allocatable"])) else {
+            self.wrong.push(format!("pod {name} was bound to {node}, which does not exist"));
+            return;
+        };
+        let mut used = Amounts::new();
+        let here = |pod: &&Value| pod["spec"]["nodeName"] == node && !ended(pod);
+        self.pods.values().filter(here).for_each(|pod| add(&mut used, &request(pod)));
+        for (resource, amount) in asks.iter().filter(|(_, amount)| **amount > 0) {
+            let (used, offered) = (used.get(resource).unwrap_or(&0), offers.get(resource).unwrap_or(&0));
+            if used + amount > *offered {
+                self.wrong.push(format!("node {node} is oversold by pod {name}: {resource} requested {amount}, used {used}, allocatable {offered} (in nano units)"));
+            }
+        }
+        self.judge_queues(pod, &name, &asks);
+        if let Some(group) = group_of(pod) {
+            self.bound.entry((namespace, group)).or_default().insert(uid.to_owned());
+        }
+    }
+
+    fn judge_queues(&mut self, pod: &Value, name: &str, asks: &Amounts) {
+        let Some(queue) = pod["metadata"]["annotations"][CHARGED_QUEUE].as_str() else {
+            self.wrong.push(format!("pod {name} was bound without the name of its queue"));
+            return;
+        };
+        for level in self.path(queue) {
+            let limits = self.queues.get(&level).map(|queue| read(&queue["spec"]["capability"])).unwrap_or_default();
+            let below = |pod: &&Value| {
+                let charged = pod["metadata"]["annotations"][CHARGED_QUEUE].as_str();
+                !ended(pod) && pod["spec"]["nodeName"].is_string() && charged.is_some_and(|queue| self.path(queue).contains(&level))
+            };
+            let mut used = Amounts::new();
+            self.pods.values().filter(below).for_each(|pod| add(&mut used, &request(pod)));
+            for (resource, limit) in &limits {
+                let (asked, used) = (asks.get(resource).unwrap_or(&0), used.get(resource).unwrap_or(&0));
+                if *asked > 0 && used + asked > *limit {
+                    self.wrong.push(format!("queue {level} is over its capability by pod {name}: {resource} requested {asked}, used {used}, capability {limit} (in nano units)"));
+                }
+            }
+        }
+    }
+
+    /// Returns the queue and those above it, at most 100.
+    fn path(&self, queue: &str) -> Vec<String> {
+        let mut path = vec![queue.to_owned()];
+        while let Some(parent) = path.last().and_then(|last| self.queues.get(last)).filter(|_| path.len() < 100) {
+            match parent["spec"]["parent"].as_str() {
+                Some(parent) if !path.iter().any(|known| known == parent) => path.push(parent.to_owned()),
+                _ if path.last().is_some_and(|last| last == "root") => break,
+                _ => path.push("root".to_owned()),
+            }
+        }
+        path
+    }
+
+    /// Returns the gangs of which members were bound, but never as many as their minimum.
+    #[must_use]
+    pub fn partial_gangs(&self) -> Vec<String> {
+        let partial = |(key, bound): (&(String, String), &BTreeSet<String>)| {
+            let needed = self.groups.get(key)?["spec"]["minMember"].as_u64()?;
+            let bound = bound.len();
+            (bound > 0 && (bound as u64) < needed).then(|| format!("PodGroup {} has {bound} bound pods of {needed} that it needs", key.1))
+        };
+        self.bound.iter().filter_map(partial).collect()
+    }
+}
+
+fn set<K: Ord>(map: &mut BTreeMap<K, Value>, key: K, object: Option<Value>) {
+    match object {
+        Some(object) => _ = map.insert(key, object),
+        None => _ = map.remove(&key),
+    }
+}
+
+fn group_of(pod: &Value) -> Option<String> {
+    let annotations = &pod["metadata"]["annotations"];
+    let named = ["scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"].iter().find_map(|key| annotations[*key].as_str());
+    let owner = || pod["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)?["uid"].as_str();
+    named.map(str::to_owned).or_else(|| owner().map(|uid| format!("podgroup-{uid}")))
+}
+
+/// Returns amounts in billionths of their unit. What cannot be read counts as nothing.
+fn read(amounts: &Value) -> Amounts {
+    let amount = |value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        quantity::parse(&text).map_or(0, |amount| amount.nanos())
+    };
+    amounts.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), amount(value))).collect()
+}
+
+fn add(sum: &mut Amounts, amounts: &Amounts) {
+    amounts.iter().for_each(|(name, amount)| *sum.entry(name.clone()).or_default() += amount);
+}
+
+/// Returns what a pod requests: its containers together or one init container, whichever is more, with its overhead, and one of `pods`. A sidecar counts as a container.
+#[must_use]
+pub fn request(pod: &Value) -> Amounts {
+    let of = |container: &Value| {
+        let mut asks = read(&container["resources"]["limits"]);
+        asks.extend(read(&container["resources"]["requests"]));
+        asks
+    };
+    let list = |field: &str| pod["spec"][field].as_array().cloned().unwrap_or_default();
+    let mut running = Amounts::new();
+    let mut most = Amounts::new();
+    for init in list("initContainers") {
+        if init["restartPolicy"] == "Always" {
+            add(&mut running, &of(&init));
+        }
+        let mut at_once = running.clone();
+        if init["restartPolicy"] != "Always" {
+            add(&mut at_once, &of(&init));
+        }
+        at_once.into_iter().for_each(|(name, amount)| {
+            let known = most.entry(name).or_default();
+            *known = amount.max(*known);
+        });
+    }
+    list("containers").iter().for_each(|container| add(&mut running, &of(container)));
+    most.into_iter().for_each(|(name, amount)| {
+        let known = running.entry(name).or_default();
+        *known = amount.max(*known);
+    });
+    add(&mut running, &read(&pod["spec"]["overhead"]));
+    running.insert("pods".to_owned(), 1_000_000_000);
+    running
+}

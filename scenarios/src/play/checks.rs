@@ -1,0 +1,188 @@
+//! Is it so? Each check reads what the API shows, or asks a program.
+
+use anyhow::{Result, anyhow, bail};
+use serde_json::Value;
+
+use super::World;
+use super::view::{condition, group_named, members, nodes, waits};
+use crate::objects::namespace;
+use crate::server::kinds::Kind;
+use crate::text::Words;
+
+/// Returns what is there instead; `None` where the check is true. An error is a mistake in the line.
+pub(super) async fn check(world: &World, words: &Words) -> Result<Option<String>> {
+    match words.at(0)? {
+        "bound" => bound(world, words),
+        "pods" => count(world, words),
+        "phase" => phase(world, words),
+        "why" => why(world, words),
+        "event" => event(world, words),
+        "shows" => shows(world, words),
+        "exists" | "absent" => exists(world, words),
+        "requests" => requests(world, words),
+        "metric" => metric(world, words).await,
+        "debug" => debug(world, words).await,
+        other => bail!(
+            "`{other}` is no verb. Actions: node, queue, group, gang, pod, deployment, replicaset, statefulset, job, daemonset, apply, change, scale, delete, \
+             finish, later, start, stop, kill, restart, answer, silence, speak, mark. Checks, also after `for 30s` and `within 30s`: bound, pods, phase, why, \
+             event, shows, exists, absent, requests, metric, debug"
+        ),
+    }
+}
+
+fn differs(is_true: bool, seen: impl FnOnce() -> String) -> Result<Option<String>> {
+    Ok((!is_true).then(seen))
+}
+
+/// `bound g 3`, `bound g none`, `bound g n1,n1,n2`: how many pods have a node, or which nodes they have.
+fn bound(world: &World, words: &Words) -> Result<Option<String>> {
+    words.only(3, &[], &["namespace"])?;
+    let pods = members(&world.server.inside().store, namespace(words), words.at(1)?);
+    let (have, wanted) = (nodes(&pods), words.at(2)?);
+    let is_true = match wanted.parse::<usize>() {
+        Ok(number) => have.len() == number,
+        Err(_) if wanted == "none" => have.is_empty(),
+        Err(_) => {
+            let mut list: Vec<&str> = wanted.split(',').collect();
+            list.sort_unstable();
+            have == list
+        }
+    };
+    differs(is_true, || format!("{} of {} pods are bound, on [{}]", have.len(), pods.len(), have.join(",")))
+}
+
+/// `pods g 3`: how many pods exist, without those that are being deleted.
+fn count(world: &World, words: &Words) -> Result<Option<String>> {
+    words.only(3, &["running", "succeeded", "terminating"], &["namespace"])?;
+    let pods = members(&world.server.inside().store, namespace(words), words.at(1)?);
+    let is_one = |pod: &&Value| {
+        let goes = !pod["metadata"]["deletionTimestamp"].is_null();
+        let phase = &pod["status"]["phase"];
+        if words.has("terminating", 3) {
+            goes
+        } else {
+            !goes && (!words.has("running", 3) || phase == "Running") && (!words.has("succeeded", 3) || phase == "Succeeded")
+        }
+    };
+    let number = pods.iter().filter(is_one).count();
+    differs(number == words.number(2)?, || format!("{number} pods exist"))
+}
+
+/// `phase g Running`.
+fn phase(world: &World, words: &Words) -> Result<Option<String>> {
+    words.only(3, &[], &["namespace"])?;
+    let Some(group) = group_named(&world.server.inside().store, namespace(words), words.at(1)?) else {
+        return Ok(Some("there is no PodGroup".to_owned()));
+    };
+    let seen = group["status"]["phase"].as_str().unwrap_or("not written");
+    differs(seen == words.at(2)?, || format!("the phase is {seen}"))
+}
+
+/// `why g "is over its quota"`: the condition of the PodGroup contains the text; `why g nothing`: it does not wait. `why pod p "…"` reads the pod's condition.
+fn why(world: &World, words: &Words) -> Result<Option<String>> {
+    let inside = world.server.inside();
+    let (of_pod, name, wanted) = match (words.at(1)?, words.plain.len()) {
+        ("pod", 4) => (true, words.at(2)?, words.at(3)?),
+        _ => (false, words.at(1)?, words.at(2)?),
+    };
+    let seen: Vec<String> = if of_pod {
+        members(&inside.store, namespace(words), name).iter().filter_map(|pod| condition(pod, "PodScheduled", "False")).collect()
+    } else {
+        group_named(&inside.store, namespace(words), name).iter().filter_map(waits).collect()
+    };
+    let is_true = if wanted == "nothing" { seen.is_empty() } else { seen.iter().any(|text| text.contains(wanted)) };
+    differs(is_true, || if seen.is_empty() { "it does not wait, as its condition says".to_owned() } else { format!("it says {seen:?}") })
+}
+
+/// `event queue a InvalidQueue "text"`: there is an Event about the object; `event group g none` says that there is none.
+fn event(world: &World, words: &Words) -> Result<Option<String>> {
+    let kind = World::kind(words.at(1)?)?;
+    let inside = world.server.inside();
+    let name = match group_named(&inside.store, namespace(words), words.at(2)?) {
+        Some(group) if kind.plural == "podgroups" => group["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+        _ => words.at(2)?.to_owned(),
+    };
+    let about = |event: &&Value| event["involvedObject"]["kind"] == kind.name && event["involvedObject"]["name"] == *name;
+    let text =
+        |event: &Value| format!("{}: {}", event["reason"].as_str().unwrap_or_default(), event["message"].as_str().unwrap_or_default());
+    let all: Vec<String> = inside.store.all("events").filter(about).map(text).collect();
+    let is_true = match words.at(3)? {
+        "none" => all.is_empty(),
+        reason => {
+            let wanted = words.plain.get(4).map_or("", String::as_str);
+            all.iter().any(|event| event.strip_prefix(reason).is_some_and(|rest| rest.starts_with(": ") && rest.contains(wanted)))
+        }
+    };
+    differs(is_true, || format!("its Events are {all:?}"))
+}
+
+/// `shows group g spec.minMember 3`: a field of an object, by its path. Keys with dots stand behind slashes: `/metadata/labels/a.b~1c`. `absent` is the value of a missing
+/// field.
+fn shows(world: &World, words: &Words) -> Result<Option<String>> {
+    let kind = World::kind(words.at(1)?)?;
+    let Some(object) = object(world, kind, words)? else { return Ok(Some(format!("there is no {} {}", kind.name, words.at(2)?))) };
+    compare(object.pointer(&pointer(words.at(3)?)), words.at(4)?)
+}
+
+fn pointer(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{}", path.replace('.', "/")) }
+}
+
+fn compare(value: Option<&Value>, wanted: &str) -> Result<Option<String>> {
+    let seen = match value {
+        None | Some(Value::Null) => "absent".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    differs(seen == wanted, || format!("it is {seen}"))
+}
+
+fn object(world: &World, kind: &'static Kind, words: &Words) -> Result<Option<Value>> {
+    let inside = world.server.inside();
+    let name = words.at(2)?;
+    let space = if kind.namespaced { namespace(words) } else { "" };
+    if kind.plural == "podgroups" {
+        return Ok(group_named(&inside.store, space, name));
+    }
+    Ok(inside.store.get(kind, space, name).cloned())
+}
+
+/// `exists group g`, `absent pod p`.
+fn exists(world: &World, words: &Words) -> Result<Option<String>> {
+    words.only(3, &[], &["namespace"])?;
+    let there = object(world, World::kind(words.at(1)?)?, words)?.is_some();
+    differs(there == (words.at(0)? == "exists"), || if there { "it exists".to_owned() } else { "it does not exist".to_owned() })
+}
+
+/// `requests 3 patch podgroups of g by scheduler`: how many such requests came since `mark`. `requests 0 writes` counts all that change objects, but for leases.
+fn requests(world: &World, words: &Words) -> Result<Option<String>> {
+    let action = words.plain.get(2..).unwrap_or_default().join(" ");
+    let inside = world.server.inside();
+    let (sender, subject) = (words.option("by"), words.option("of"));
+    let is_one = |request: &&crate::server::Received| {
+        let fits = if action == "writes" { request.writes && !request.action.ends_with(" leases") } else { request.action == action };
+        fits && sender.is_none_or(|sender| request.sender == sender) && subject.is_none_or(|subject| request.subject == subject)
+    };
+    let all: Vec<_> = inside.received.iter().skip(world.marked).filter(is_one).collect();
+    let is_true = match words.at(1)?.split_once("..") {
+        Some((least, most)) => (least.parse()?..=most.parse()?).contains(&all.len()),
+        None => all.len() == words.number(1)?,
+    };
+    let list =
+        || all.iter().take(20).map(|request| format!("{} {} {}", request.sender, request.action, request.subject)).collect::<Vec<_>>();
+    differs(is_true, || format!("there were {}: {:?}", all.len(), list()))
+}
+
+/// `metric scheduler podgroup_scheduler_pending_pods 2`: the value of a series of the page of metrics.
+async fn metric(world: &World, words: &Words) -> Result<Option<String>> {
+    let page = world.programs.metrics(words.at(1)?).await?;
+    let name = words.at(2)?;
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    differs(value == Some(words.at(3)?), || format!("it is {}", value.unwrap_or("not on the page")))
+}
+
+/// `debug scheduler /debug/queues /queues/0/name default`: a value of the debug endpoint.
+async fn debug(world: &World, words: &Words) -> Result<Option<String>> {
+    let answer = world.programs.ask(words.at(1)?, words.at(2)?).await.map_err(|error| anyhow!("{error}"))?;
+    compare(answer.pointer(&pointer(words.at(3)?)), words.at(4)?)
+}

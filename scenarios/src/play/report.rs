@@ -1,0 +1,41 @@
+//! What does a reader need to know of a line that failed?
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::World;
+use super::view::{condition, waits};
+use crate::server::store::names;
+use crate::text::Line;
+
+/// Returns the line, what was wrong with it, and what the API shows: PodGroups with their conditions, pods with their nodes.
+pub(super) fn failure(world: &World, line: &Line, wrong: &str) -> String {
+    let mut text = format!("line {}: {}\n  {wrong}\n", line.number, line.text);
+    let inside = world.server.inside();
+    let _ = writeln!(text, "  what `kubectl get` shows:");
+    for group in inside.store.all("podgroups") {
+        let (_, name) = names(group);
+        let owner = group["metadata"]["ownerReferences"][0]["name"].as_str().map(|owner| format!(" of {owner}")).unwrap_or_default();
+        let why = waits(group).map(|why| format!(", waits: {why}")).unwrap_or_default();
+        let phase = group["status"]["phase"].as_str().unwrap_or("without a phase");
+        let _ = writeln!(text, "    podgroup {name}{owner}: minMember {}, {phase}{why}", group["spec"]["minMember"]);
+    }
+    for pod in inside.store.all("pods") {
+        let _ = writeln!(text, "    {}", of_pod(pod));
+    }
+    text
+}
+
+fn of_pod(pod: &Value) -> String {
+    let (_, name) = names(pod);
+    let goes = if pod["metadata"]["deletionTimestamp"].is_null() { "" } else { ", terminating" };
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    let place = match pod["spec"]["nodeName"].as_str() {
+        Some(node) => format!("on {node}"),
+        None => {
+            condition(pod, "PodScheduled", "False").map_or_else(|| "without a node".to_owned(), |why| format!("without a node ({why})"))
+        }
+    };
+    format!("pod {name}: {phase}{goes} {place}")
+}

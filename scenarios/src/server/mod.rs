@@ -1,0 +1,192 @@
+//! An API server in memory, which answers as the real one does: resourceVersions, UIDs, preconditions, 404, 409, 429, watches with bookmarks.
+//!
+//! ```text
+//!  program ─▶ kube::Client ─▶ request ─▶ orders (late, lost, 409 …) ─▶ carry_out ─▶ store ─▶ watches ─▶ programs
+//! ```
+//!
+//! A request has a task of its own, so it is carried out also if its sender is gone, as on a real connection. It takes [`ON_THE_WAY`] to the server, so that the
+//! watch events of one request and the answer to it come in an order that a real server has too.
+//!
+//! What it does not have: defaults and schemas, admission policies, rights, apiserver replicas that are behind. The cases on the real control plane have those.
+
+pub mod carry_out;
+pub mod kinds;
+pub mod orders;
+pub mod patch;
+pub mod refusal;
+pub mod request;
+pub mod selector;
+pub mod store;
+mod watch;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::anyhow;
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
+use tower::service_fn;
+
+use carry_out::carry_out;
+use orders::{Answer, Orders};
+use refusal::Refusal;
+use request::Request;
+use store::Store;
+
+/// How long a request is on its way to the server.
+const ON_THE_WAY: Duration = Duration::from_millis(1);
+
+/// The body of an answer.
+pub type Body = UnsyncBoxBody<Bytes, anyhow::Error>;
+
+type Response = http::Response<Body>;
+
+/// A request that the server has received.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// The program that sent it.
+    pub sender: &'static str,
+    /// Its words, as [`Request::action`] returns them.
+    pub action: String,
+    /// The name of its object; empty for a list and a watch.
+    pub subject: String,
+    /// Whether it changes an object, if it is carried out.
+    pub writes: bool,
+}
+
+/// What the server knows.
+pub struct Inside {
+    /// The objects.
+    pub store: Store,
+    /// The ordered answers.
+    pub orders: Orders,
+    /// All requests so far.
+    pub received: Vec<Received>,
+    tasks: JoinSet<()>,
+}
+
+/// The API server. Cheap to clone.
+#[derive(Clone)]
+pub struct Server {
+    inside: Arc<Mutex<Inside>>,
+    /// Tells the simulated controllers that an object changed.
+    pub changed: Arc<Notify>,
+}
+
+impl Server {
+    /// Makes a server without objects, at this time of the wall clock.
+    #[must_use]
+    pub fn new(wall: Timestamp) -> Self {
+        let inside = Inside { store: Store::new(wall), orders: Orders::default(), received: Vec::new(), tasks: JoinSet::new() };
+        Self { inside: Arc::new(Mutex::new(inside)), changed: Arc::new(Notify::new()) }
+    }
+
+    /// Locks what the server knows. Never hold it across an await.
+    pub fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes objects, and wakes what watches them.
+    pub fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        let result = change(&mut self.inside().store);
+        self.changed.notify_one();
+        result
+    }
+
+    /// Returns a client for a program of this name.
+    #[must_use]
+    pub fn client(&self, sender: &'static str) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: http::Request<kube::client::Body>| {
+            let server = server.clone();
+            async move { server.serve(sender, request).await }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn serve(self, sender: &'static str, request: http::Request<kube::client::Body>) -> anyhow::Result<Response> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.map_err(|error| anyhow!("{error}"))?.to_bytes();
+        let Some(request) = Request::read(&parts, &body) else { return Ok(refused(&Refusal::not_found(parts.uri.path()))) };
+        self.begin(sender, request).await.map_err(|_| anyhow!("connection closed"))?
+    }
+
+    /// Starts the task of a request, and returns where its answer comes.
+    fn begin(&self, sender: &'static str, request: Request) -> oneshot::Receiver<anyhow::Result<Response>> {
+        let (reply, answer) = oneshot::channel();
+        let server = self.clone();
+        let mut inside = self.inside();
+        while inside.tasks.try_join_next().is_some() {}
+        inside.tasks.spawn(async move {
+            let answer = server.answer(sender, request).await;
+            // The sender may have stopped waiting.
+            let _gone = reply.send(answer);
+        });
+        answer
+    }
+
+    async fn answer(&self, sender: &'static str, request: Request) -> anyhow::Result<Response> {
+        tokio::time::sleep(ON_THE_WAY).await;
+        let ordered = {
+            let mut inside = self.inside();
+            let (action, subject, writes) = (request.action(), request.subject().to_owned(), request.writes());
+            inside.received.push(Received { sender, action, subject, writes });
+            inside.orders.take(&request)
+        };
+        match ordered {
+            None => Ok(self.carry_out(request)),
+            Some(Answer::Code(code)) => Ok(refused(&Refusal::ordered(code))),
+            Some(Answer::Late(time)) => {
+                tokio::time::sleep(time).await;
+                Ok(self.carry_out(request))
+            }
+            Some(Answer::Slow(time)) => {
+                let answer = self.carry_out(request);
+                tokio::time::sleep(time).await;
+                Ok(answer)
+            }
+            Some(Answer::Lost) => {
+                self.carry_out(request);
+                Err(anyhow!("connection reset by peer"))
+            }
+            Some(Answer::Never) => {
+                self.carry_out(request);
+                std::future::pending().await
+            }
+            Some(Answer::Unreachable) => Err(anyhow!("connection refused")),
+        }
+    }
+
+    fn carry_out(&self, request: Request) -> Response {
+        if request.verb == "watch" {
+            return watch::open(self, &request);
+        }
+        let answer = self.write(|store| carry_out(store, &request));
+        match answer {
+            Ok((code, body)) => response(code, &body),
+            Err(refusal) => refused(&refusal),
+        }
+    }
+}
+
+fn refused(refusal: &Refusal) -> Response {
+    response(refusal.code, &refusal.status())
+}
+
+fn response(code: u16, body: &Value) -> Response {
+    let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {});
+    with_body(code, UnsyncBoxBody::new(body))
+}
+
+fn with_body(code: u16, body: Body) -> Response {
+    let mut response = http::Response::new(body);
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,73 @@
+//! Which requests get another answer than usual? What a scenario orders with `answer`.
+
+use std::time::Duration;
+
+use super::request::Request;
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is refused with this code, and not carried out.
+    Code(u16),
+    /// It is carried out this much later, also if its sender is gone by then.
+    Late(Duration),
+    /// It is carried out, and answered this much later.
+    Slow(Duration),
+    /// It is carried out, and the connection breaks before the answer.
+    Lost,
+    /// It is carried out, and never answered.
+    Never,
+    /// The connection breaks, and it is not carried out.
+    Unreachable,
+}
+
+/// An order for the next requests of a kind.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The words of the request, as [`Request::action`] returns them.
+    pub action: String,
+    /// The name of its object; empty for any.
+    pub subject: String,
+    /// How many requests get this answer.
+    pub times: usize,
+    /// The answer.
+    pub answer: Answer,
+}
+
+/// The orders that are not done.
+#[derive(Debug, Default)]
+pub struct Orders(Vec<Order>);
+
+impl Orders {
+    /// Adds an order.
+    pub fn add(&mut self, order: Order) {
+        self.0.push(order);
+    }
+
+    /// Drops all orders.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns the first order that was not needed.
+    #[must_use]
+    pub fn left(&self) -> Option<&Order> {
+        self.0.iter().find(|order| order.times != usize::MAX)
+    }
+
+    /// Returns the ordered answer to this request, and counts it; `None` for the usual one.
+    pub fn take(&mut self, request: &Request) -> Option<Answer> {
+        let action = request.action();
+        let fits = |order: &Order| order.action == action && (order.subject.is_empty() || order.subject == request.subject());
+        let at = self.0.iter().position(fits)?;
+        let order = self.0.get_mut(at)?;
+        let answer = order.answer;
+        if order.times != usize::MAX {
+            order.times -= 1;
+            if order.times == 0 {
+                self.0.remove(at);
+            }
+        }
+        Some(answer)
+    }
+}
