@@ -9,6 +9,7 @@ use podgroup::runtime::client::Connection;
 use podgroup::runtime::exposition::Exposition;
 use podgroup::runtime::flags::{ControllerFlags, SchedulerFlags};
 use podgroup::runtime::http::DebugRoute;
+use podgroup::runtime::readiness::Readiness;
 use podgroup::runtime::setup::Inside;
 use podgroup::runtime::shutdown::{Shutdown, Trigger};
 use podgroup::{controller, scheduler};
@@ -28,6 +29,7 @@ struct Running {
     stop: Trigger,
     exposition: Exposition,
     debug: Vec<DebugRoute>,
+    readiness: Readiness,
 }
 
 /// The programs, by the names that a scenario gives them: `controller`, `scheduler`, and those of further replicas, as `scheduler-2`.
@@ -44,22 +46,21 @@ impl Programs {
         }
         let line = |program: &str| -> Vec<String> { std::iter::once(program).chain(flags.iter().copied()).map(str::to_owned).collect() };
         let (stop, shutdown) = Shutdown::new();
-        let connection =
-            |sender| Connection { client: server.client(sender), namespace: NAMESPACE.to_owned(), server: "memory".to_owned() };
+        let connection = Connection { client: server.client(name), namespace: NAMESPACE.to_owned(), server: "memory".to_owned() };
         let inside = match program_of(name)? {
             "controller" => {
                 let flags = ControllerFlags::try_parse_from(line("podgroup-controller"))?;
-                controller::inside(flags, connection("controller"), shutdown)?
+                controller::inside(flags, connection, shutdown)?
             }
             _ => {
                 let flags = SchedulerFlags::try_parse_from(line("podgroup-scheduler"))?;
-                scheduler::inside(flags, connection("scheduler"), shutdown)?
+                scheduler::inside(flags, connection, shutdown)?
             }
         };
-        let Inside { program, exposition, debug, readiness: _ } = inside;
+        let Inside { program, exposition, debug, readiness } = inside;
         let mut tasks = JoinSet::new();
         let task = tasks.spawn(program.run());
-        self.running.insert(name.to_owned(), Running { tasks, task, stop, exposition, debug });
+        self.running.insert(name.to_owned(), Running { tasks, task, stop, exposition, debug, readiness });
         Ok(())
     }
 
@@ -99,6 +100,20 @@ impl Programs {
         let running = self.running.get(name).ok_or_else(|| anyhow!("{name} does not run"))?;
         let route = running.debug.iter().find(|route| route.path() == path).ok_or_else(|| anyhow!("{name} has no {path}"))?;
         route.answer().await.ok_or_else(|| anyhow!("{name} does not answer {path}"))
+    }
+
+    /// Returns whether the program is ready, and what `/readyz` says.
+    pub fn ready(&self, name: &str) -> Result<(bool, String)> {
+        let running = self.running.get(name).ok_or_else(|| anyhow!("{name} does not run"))?;
+        Ok((running.readiness.is_ready(), running.readiness.report()))
+    }
+
+    /// Forgets a program that has ended by itself; an error if it has not.
+    pub fn forget_ended(&mut self, name: &str) -> Result<()> {
+        if self.runs(name) {
+            bail!("{name} still runs");
+        }
+        self.take(name).map(drop)
     }
 
     /// Returns the page of metrics.

@@ -158,6 +158,8 @@ fn classify(words: Vec<Quoted>) -> Words {
         let is_preposition = !quoted && PREPOSITIONS.contains(&word.as_str()) && !sorted.plain.is_empty();
         if is_preposition && let Some((value, _)) = words.next() {
             sorted.options.push((word, value));
+        } else if let Some(namespace) = word.strip_prefix("namespace=").filter(|_| !quoted) {
+            sorted.options.push(("namespace".to_owned(), namespace.to_owned()));
         } else if quoted || takes_plain {
             sorted.plain.push(word);
         } else if let Some((name, value)) = word.split_once('=') {

@@ -53,8 +53,9 @@ pub(super) async fn act(world: &mut World, words: &Words, block: &Value) -> Resu
         }
         "start" | "stop" | "kill" | "restart" => program(world, words).await?,
         "answer" => answer(world, words)?,
-        "silence" => silence(world, words, true)?,
-        "speak" => silence(world, words, false)?,
+        "silence" | "speak" => silence(world, words)?,
+        "cut" | "mend" => cut(world, words)?,
+        "ended" => ended(world, words).await?,
         "mark" => world.marked = world.server.inside().received.len(),
         _ => return Ok(false),
     }
@@ -216,6 +217,9 @@ fn finish(world: &World, words: &Words) -> Result<()> {
                 bail!("there is no pod {name}");
             }
             for mut pod in pods {
+                if pod["spec"]["nodeName"].is_null() {
+                    bail!("pod {name} has no node, so it cannot end");
+                }
                 pod["status"]["phase"] = phase.into();
                 store.change(kind, pod);
             }
@@ -241,6 +245,7 @@ async fn program(world: &mut World, words: &Words) -> Result<()> {
         "kill" => {
             world.disturbed = true;
             world.programs.kill(name)?;
+            world.server.mend(name);
         }
         _ => {
             world.disturbed = true;
@@ -252,10 +257,41 @@ async fn program(world: &mut World, words: &Words) -> Result<()> {
     Ok(())
 }
 
-/// `silence queues`, `speak queues`.
-fn silence(world: &World, words: &Words, silent: bool) -> Result<()> {
-    let kind = World::kind(words.at(1)?)?;
-    world.server.write(|store| if silent { store.silence(kind.plural) } else { store.speak(kind.plural) });
+/// `silence queues [by scheduler-2] [repeating]`, `speak queues`.
+fn silence(world: &World, words: &Words) -> Result<()> {
+    words.only(2, &["repeating"], &["by"])?;
+    let (kind, by) = (World::kind(words.at(1)?)?, words.option("by"));
+    let silent = words.at(0)? == "silence";
+    world
+        .server
+        .write(|store| if silent { store.silence(kind.plural, by, words.has("repeating", 2)) } else { store.speak(kind.plural, by) });
+    Ok(())
+}
+
+/// `cut scheduler [after=7]`: nothing of the program arrives any more, at once or after so many writes; `mend scheduler`: it arrives again.
+fn cut(world: &mut World, words: &Words) -> Result<()> {
+    words.only(2, &[], &["after"])?;
+    world.disturbed = true;
+    let name = words.at(1)?;
+    if words.at(0)? == "mend" {
+        world.server.mend(name);
+    } else {
+        world.server.cut(name, words.option("after").map_or(Ok(0), str::parse)?);
+    }
+    Ok(())
+}
+
+/// `ended scheduler`: the program ends by itself within 60 s, as one that has lost its lease does.
+async fn ended(world: &mut World, words: &Words) -> Result<()> {
+    let name = words.at(1)?;
+    for _ in 0..60 {
+        if !world.programs.runs(name) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    world.programs.forget_ended(name)?;
+    world.server.mend(name);
     Ok(())
 }
 
@@ -272,6 +308,7 @@ fn answer(world: &mut World, words: &Words) -> Result<()> {
         }
         "late" => Answer::Late(time()?),
         "slow" => Answer::Slow(time()?),
+        "usual" => Answer::Usual,
         "lost" => Answer::Lost,
         "never" => Answer::Never,
         "unreachable" => Answer::Unreachable,
@@ -289,6 +326,6 @@ fn answer(world: &mut World, words: &Words) -> Result<()> {
         None => 1,
     };
     let subject = words.option("of").unwrap_or_default().to_owned();
-    world.server.inside().orders.add(Order { action, subject, times, answer });
+    world.server.inside().orders.add(Order { action, subject, sender: words.option("by").unwrap_or_default().to_owned(), times, answer });
     Ok(())
 }

@@ -19,13 +19,14 @@ pub(super) async fn check(world: &World, words: &Words) -> Result<Option<String>
         "event" => event(world, words),
         "shows" => shows(world, words),
         "exists" | "absent" => exists(world, words),
+        "ready" | "not-ready" => ready(world, words),
         "requests" => requests(world, words),
         "metric" => metric(world, words).await,
         "debug" => debug(world, words).await,
         other => bail!(
             "`{other}` is no verb. Actions: node, queue, group, gang, pod, deployment, replicaset, statefulset, job, daemonset, apply, change, scale, delete, \
-             finish, later, start, stop, kill, restart, answer, silence, speak, mark. Checks, also after `for 30s` and `within 30s`: bound, pods, phase, why, \
-             event, shows, exists, absent, requests, metric, debug"
+             finish, later, start, stop, kill, restart, answer, silence, speak, cut, mend, ended, mark. Checks, also after `for 30s` and `within 30s`: bound, pods, phase, why, \
+             event, shows, exists, absent, ready, not-ready, requests, metric, debug"
         ),
     }
 }
@@ -78,9 +79,17 @@ fn phase(world: &World, words: &Words) -> Result<Option<String>> {
     differs(seen == words.at(2)?, || format!("the phase is {seen}"))
 }
 
-/// `why g "is over its quota"`: the condition of the PodGroup contains the text; `why g nothing`: it does not wait. `why pod p "…"` reads the pod's condition.
+/// `why g "is over its quota"`: the condition of the PodGroup contains the text; `why g nothing`: it does not wait. `why pod p "…"` reads the pod's condition,
+/// and `why pods g 3 "…"` says how many pods have it.
 fn why(world: &World, words: &Words) -> Result<Option<String>> {
     let inside = world.server.inside();
+    if words.at(1)? == "pods" && words.plain.len() == 5 {
+        let pods = members(&inside.store, namespace(words), words.at(2)?);
+        let says =
+            |pod: &&Value| condition(pod, "PodScheduled", "False").is_some_and(|text| text.contains(words.at(4).unwrap_or_default()));
+        let number = pods.iter().filter(says).count();
+        return differs(number == words.number(3)?, || format!("{number} of {} pods say so", pods.len()));
+    }
     let (of_pod, name, wanted) = match (words.at(1)?, words.plain.len()) {
         ("pod", 4) => (true, words.at(2)?, words.at(3)?),
         _ => (false, words.at(1)?, words.at(2)?),
@@ -121,11 +130,35 @@ fn event(world: &World, words: &Words) -> Result<Option<String>> {
 fn shows(world: &World, words: &Words) -> Result<Option<String>> {
     let kind = World::kind(words.at(1)?)?;
     let Some(object) = object(world, kind, words)? else { return Ok(Some(format!("there is no {} {}", kind.name, words.at(2)?))) };
-    compare(object.pointer(&pointer(words.at(3)?)), words.at(4)?)
+    compare_with(at_path(&object, words.at(3)?), words, 4)
 }
 
 fn pointer(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{}", path.replace('.', "/")) }
+}
+
+/// Returns the value at a path. A step `name=n1` in a list takes the element with this field.
+fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    let mut at = object;
+    for step in pointer(path).split('/').skip(1) {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        at = match (at, step.split_once('=')) {
+            (Value::Array(list), Some((field, wanted))) => list.iter().find(|element| element[field] == wanted)?,
+            (Value::Array(list), None) => list.get(step.parse::<usize>().ok()?)?,
+            _ => at.get(&step)?,
+        };
+    }
+    Some(at)
+}
+
+/// Compares a value with the words from `from` on: a value, or `contains` and a text.
+fn compare_with(value: Option<&Value>, words: &Words, from: usize) -> Result<Option<String>> {
+    if words.at(from)? == "contains" {
+        let seen = value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).unwrap_or_default();
+        let wanted = words.at(from + 1)?;
+        return differs(seen.contains(wanted), || format!("it is {seen:?}"));
+    }
+    compare(value, words.at(from)?)
 }
 
 fn compare(value: Option<&Value>, wanted: &str) -> Result<Option<String>> {
@@ -147,6 +180,13 @@ fn object(world: &World, kind: &'static Kind, words: &Words) -> Result<Option<Va
     Ok(inside.store.get(kind, space, name).cloned())
 }
 
+/// `ready scheduler`, `not-ready scheduler "queues"`: what `/readyz` answers.
+fn ready(world: &World, words: &Words) -> Result<Option<String>> {
+    let (is_ready, report) = world.programs.ready(words.at(1)?)?;
+    let says = words.plain.get(2).is_none_or(|text| report.contains(text));
+    differs(is_ready == (words.at(0)? == "ready") && says, || format!("ready: {is_ready}; it says {report:?}"))
+}
+
 /// `exists group g`, `absent pod p`.
 fn exists(world: &World, words: &Words) -> Result<Option<String>> {
     words.only(3, &[], &["namespace"])?;
@@ -156,12 +196,15 @@ fn exists(world: &World, words: &Words) -> Result<Option<String>> {
 
 /// `requests 3 patch podgroups of g by scheduler`: how many such requests came since `mark`. `requests 0 writes` counts all that change objects, but for leases.
 fn requests(world: &World, words: &Words) -> Result<Option<String>> {
-    let action = words.plain.get(2..).unwrap_or_default().join(" ");
+    let said = words.plain.get(2..).unwrap_or_default().join(" ");
+    let (action, code) = said.split_once(" answered ").map_or((&*said, None), |(action, code)| (action, code.parse::<u16>().ok()));
     let inside = world.server.inside();
     let (sender, subject) = (words.option("by"), words.option("of"));
     let is_one = |request: &&crate::server::Received| {
         let fits = if action == "writes" { request.writes && !request.action.ends_with(" leases") } else { request.action == action };
-        fits && sender.is_none_or(|sender| request.sender == sender) && subject.is_none_or(|subject| request.subject == subject)
+        fits && code.is_none_or(|code| request.code == code)
+            && sender.is_none_or(|sender| *request.sender == *sender)
+            && subject.is_none_or(|subject| request.subject == subject)
     };
     let all: Vec<_> = inside.received.iter().skip(world.marked).filter(is_one).collect();
     let is_true = match words.at(1)?.split_once("..") {
@@ -184,5 +227,5 @@ async fn metric(world: &World, words: &Words) -> Result<Option<String>> {
 /// `debug scheduler /debug/queues /queues/0/name default`: a value of the debug endpoint.
 async fn debug(world: &World, words: &Words) -> Result<Option<String>> {
     let answer = world.programs.ask(words.at(1)?, words.at(2)?).await.map_err(|error| anyhow!("{error}"))?;
-    compare(answer.pointer(&pointer(words.at(3)?)), words.at(4)?)
+    compare_with(at_path(&answer, words.at(3)?), words, 4)
 }

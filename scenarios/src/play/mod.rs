@@ -94,10 +94,16 @@ impl World {
         }
         for line in lines {
             let mut acted = false;
-            for words in &line.verbs {
-                match self.verb(words, line).await {
-                    Ok(action) => acted |= action,
-                    Err(error) => bail!("{}", report::failure(self, line, &error.to_string())),
+            let (times, verbs) = repeated(line)?;
+            for round in 0..times {
+                for words in verbs {
+                    match self.verb(words, line).await {
+                        Ok(action) => acted |= action,
+                        Err(error) => bail!("{}", report::failure(self, line, &error.to_string())),
+                    }
+                }
+                if round + 1 < times {
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
             if acted {
@@ -121,6 +127,12 @@ impl World {
 
     /// Carries out a verb. Returns whether it was an action.
     async fn verb(&mut self, words: &Words, line: &Line) -> Result<bool> {
+        if words.at(0)? == "try" {
+            let words = Words { plain: words.plain[1..].to_vec(), ..words.clone() };
+            // What the action is about may be gone.
+            let _gone = actions::act(self, &words, &line.block).await;
+            return Ok(true);
+        }
         if actions::act(self, words, &line.block).await? {
             return Ok(true);
         }
@@ -193,6 +205,14 @@ impl World {
 
     fn kind(name: &str) -> Result<&'static Kind> {
         Kind::named(name).ok_or_else(|| anyhow!("`{name}` is no kind: pod, node, queue, group, deployment, job …"))
+    }
+}
+
+/// Returns how often the verbs of a line are done: `repeat 25; scale d 0; scale d 1`.
+fn repeated(line: &Line) -> Result<(usize, &[Words])> {
+    match line.verbs.split_first() {
+        Some((first, rest)) if first.at(0)? == "repeat" => Ok((first.number(1)?, rest)),
+        _ => Ok((1, &line.verbs)),
     }
 }
 

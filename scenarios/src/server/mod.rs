@@ -19,6 +19,7 @@ pub mod selector;
 pub mod store;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,14 +52,19 @@ type Response = http::Response<Body>;
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The program that sent it.
-    pub sender: &'static str,
+    pub sender: Arc<str>,
     /// Its words, as [`Request::action`] returns them.
     pub action: String,
     /// The name of its object; empty for a list and a watch.
     pub subject: String,
     /// Whether it changes an object, if it is carried out.
     pub writes: bool,
+    /// The code of the answer; 0 while there is none.
+    pub code: u16,
 }
+
+/// How many more writes of a program arrive before it is cut off.
+type Cuts = BTreeMap<Arc<str>, usize>;
 
 /// What the server knows.
 pub struct Inside {
@@ -68,6 +74,8 @@ pub struct Inside {
     pub orders: Orders,
     /// All requests so far.
     pub received: Vec<Received>,
+    /// The programs that are cut off, or will be.
+    cuts: Cuts,
     tasks: JoinSet<()>,
 }
 
@@ -83,7 +91,8 @@ impl Server {
     /// Makes a server without objects, at this time of the wall clock.
     #[must_use]
     pub fn new(wall: Timestamp) -> Self {
-        let inside = Inside { store: Store::new(wall), orders: Orders::default(), received: Vec::new(), tasks: JoinSet::new() };
+        let inside =
+            Inside { store: Store::new(wall), orders: Orders::default(), received: Vec::new(), cuts: Cuts::new(), tasks: JoinSet::new() };
         Self { inside: Arc::new(Mutex::new(inside)), changed: Arc::new(Notify::new()) }
     }
 
@@ -101,16 +110,16 @@ impl Server {
 
     /// Returns a client for a program of this name.
     #[must_use]
-    pub fn client(&self, sender: &'static str) -> Client {
-        let server = self.clone();
+    pub fn client(&self, sender: &str) -> Client {
+        let (server, sender): (Self, Arc<str>) = (self.clone(), Arc::from(sender));
         let service = service_fn(move |request: http::Request<kube::client::Body>| {
-            let server = server.clone();
+            let (server, sender) = (server.clone(), Arc::clone(&sender));
             async move { server.serve(sender, request).await }
         });
         Client::new(service, "default")
     }
 
-    async fn serve(self, sender: &'static str, request: http::Request<kube::client::Body>) -> anyhow::Result<Response> {
+    async fn serve(self, sender: Arc<str>, request: http::Request<kube::client::Body>) -> anyhow::Result<Response> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|error| anyhow!("{error}"))?.to_bytes();
         let Some(request) = Request::read(&parts, &body) else { return Ok(refused(&Refusal::not_found(parts.uri.path()))) };
@@ -118,7 +127,7 @@ impl Server {
     }
 
     /// Starts the task of a request, and returns where its answer comes.
-    fn begin(&self, sender: &'static str, request: Request) -> oneshot::Receiver<anyhow::Result<Response>> {
+    fn begin(&self, sender: Arc<str>, request: Request) -> oneshot::Receiver<anyhow::Result<Response>> {
         let (reply, answer) = oneshot::channel();
         let server = self.clone();
         let mut inside = self.inside();
@@ -131,41 +140,78 @@ impl Server {
         answer
     }
 
-    async fn answer(&self, sender: &'static str, request: Request) -> anyhow::Result<Response> {
+    async fn answer(&self, sender: Arc<str>, request: Request) -> anyhow::Result<Response> {
         tokio::time::sleep(ON_THE_WAY).await;
-        let ordered = {
-            let mut inside = self.inside();
-            let (action, subject, writes) = (request.action(), request.subject().to_owned(), request.writes());
-            inside.received.push(Received { sender, action, subject, writes });
-            inside.orders.take(&request)
+        let (number, ordered) = self.receive(&sender, &request);
+        let answer = self.answer_as(&sender, ordered, request).await;
+        if let (Ok(answer), Some(received)) = (&answer, self.inside().received.get_mut(number)) {
+            received.code = answer.status().as_u16();
+        }
+        answer
+    }
+
+    /// Records a request, and returns its number with the answer that is ordered for it.
+    fn receive(&self, sender: &Arc<str>, request: &Request) -> (usize, Answer) {
+        let mut inside = self.inside();
+        let is_cut_off = match inside.cuts.get_mut(sender) {
+            Some(0) => true,
+            Some(left) => {
+                *left -= usize::from(request.counts_as_write());
+                false
+            }
+            None => false,
         };
-        match ordered {
-            None => Ok(self.carry_out(request)),
-            Some(Answer::Code(code)) => Ok(refused(&Refusal::ordered(code))),
-            Some(Answer::Late(time)) => {
-                tokio::time::sleep(time).await;
-                Ok(self.carry_out(request))
-            }
-            Some(Answer::Slow(time)) => {
-                let answer = self.carry_out(request);
-                tokio::time::sleep(time).await;
-                Ok(answer)
-            }
-            Some(Answer::Lost) => {
-                self.carry_out(request);
-                Err(anyhow!("connection reset by peer"))
-            }
-            Some(Answer::Never) => {
-                self.carry_out(request);
-                std::future::pending().await
-            }
-            Some(Answer::Unreachable) => Err(anyhow!("connection refused")),
+        if is_cut_off {
+            return (usize::MAX, Answer::Unreachable);
+        }
+        let (action, subject, writes) = (request.action(), request.subject().to_owned(), request.writes());
+        inside.received.push(Received { sender: Arc::clone(sender), action, subject, writes, code: 0 });
+        let ordered = inside.orders.take(sender, request).unwrap_or(Answer::Usual);
+        (inside.received.len() - 1, ordered)
+    }
+
+    /// Lets so many more writes of the program arrive, without those of its lease, and then nothing any more.
+    pub fn cut(&self, sender: &str, after_writes: usize) {
+        let mut inside = self.inside();
+        inside.cuts.insert(Arc::from(sender), after_writes);
+        if after_writes == 0 {
+            inside.store.end_watches_of(sender);
         }
     }
 
-    fn carry_out(&self, request: Request) -> Response {
+    /// Lets everything of the program arrive again.
+    pub fn mend(&self, sender: &str) {
+        self.inside().cuts.remove(sender);
+    }
+
+    async fn answer_as(&self, sender: &str, ordered: Answer, request: Request) -> anyhow::Result<Response> {
+        match ordered {
+            Answer::Usual => Ok(self.carry_out(sender, request)),
+            Answer::Code(code) => Ok(refused(&Refusal::ordered(code))),
+            Answer::Late(time) => {
+                tokio::time::sleep(time).await;
+                Ok(self.carry_out(sender, request))
+            }
+            Answer::Slow(time) => {
+                let answer = self.carry_out(sender, request);
+                tokio::time::sleep(time).await;
+                Ok(answer)
+            }
+            Answer::Lost => {
+                self.carry_out(sender, request);
+                Err(anyhow!("connection reset by peer"))
+            }
+            Answer::Never => {
+                self.carry_out(sender, request);
+                std::future::pending().await
+            }
+            Answer::Unreachable => Err(anyhow!("connection refused")),
+        }
+    }
+
+    fn carry_out(&self, sender: &str, request: Request) -> Response {
         if request.verb == "watch" {
-            return watch::open(self, &request);
+            return watch::open(self, sender, &request);
         }
         let answer = self.write(|store| carry_out(store, &request));
         match answer {

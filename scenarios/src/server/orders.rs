@@ -7,6 +7,8 @@ use super::request::Request;
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
+    /// The usual one: an order of it lets requests pass before a later order has its turn.
+    Usual,
     /// It is refused with this code, and not carried out.
     Code(u16),
     /// It is carried out this much later, also if its sender is gone by then.
@@ -28,6 +30,8 @@ pub struct Order {
     pub action: String,
     /// The name of its object; empty for any.
     pub subject: String,
+    /// The program that sends it; empty for any.
+    pub sender: String,
     /// How many requests get this answer.
     pub times: usize,
     /// The answer.
@@ -56,9 +60,10 @@ impl Orders {
     }
 
     /// Returns the ordered answer to this request, and counts it; `None` for the usual one.
-    pub fn take(&mut self, request: &Request) -> Option<Answer> {
+    pub fn take(&mut self, sender: &str, request: &Request) -> Option<Answer> {
         let action = request.action();
-        let fits = |order: &Order| order.action == action && (order.subject.is_empty() || order.subject == request.subject());
+        let is_for = |wanted: &str, seen: &str| wanted.is_empty() || wanted == seen;
+        let fits = |order: &Order| order.action == action && is_for(&order.subject, request.subject()) && is_for(&order.sender, sender);
         let at = self.0.iter().position(fits)?;
         let order = self.0.get_mut(at)?;
         let answer = order.answer;

@@ -86,6 +86,12 @@ impl Request {
         if self.name.is_empty() { created() } else { &self.name }
     }
 
+    /// Whether the request counts where writes are counted: leases do not.
+    #[must_use]
+    pub fn counts_as_write(&self) -> bool {
+        self.writes() && self.kind.plural != "leases"
+    }
+
     /// Whether the request changes an object, if it is carried out.
     #[must_use]
     pub fn writes(&self) -> bool {

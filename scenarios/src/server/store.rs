@@ -3,6 +3,7 @@
 //! One resourceVersion grows over all kinds, as etcd's revision does. The log keeps every change, so a watch can begin at any version that is not compacted.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -55,8 +56,30 @@ pub struct Change {
 /// A watch that is open.
 struct Watcher {
     plural: &'static str,
+    /// The program that opened it.
+    sender: String,
     selector: Selector,
     events: mpsc::UnboundedSender<Change>,
+    /// What it has not delivered, since it is silent; `None` for one that is not.
+    kept: Option<Vec<Change>>,
+    /// The version of its bookmarks, which a silent one may repeat; empty where it has none.
+    progress: Progress,
+}
+
+/// The version that the bookmarks of a watch have.
+#[derive(Clone, Debug, Default)]
+pub struct Progress(Arc<Mutex<Option<Option<u64>>>>);
+
+impl Progress {
+    /// Returns the version of a bookmark at `version`; `None` where the watch is silent.
+    #[must_use]
+    pub fn at(&self, version: u64) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(Some(version))
+    }
+
+    fn set(&self, silent: Option<Option<u64>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = silent;
+    }
 }
 
 /// The objects and their history.
@@ -66,8 +89,6 @@ pub struct Store {
     version: u64,
     made: u64,
     watchers: Vec<Watcher>,
-    /// The kinds with silent watches, and the changes that they have not delivered.
-    silent: BTreeMap<&'static str, Vec<Change>>,
     /// Versions up to this one are forgotten: a watch from them is refused.
     compacted: u64,
     began: (Instant, Timestamp),
@@ -83,7 +104,6 @@ impl Store {
             version: 1000,
             made: 0,
             watchers: Vec::new(),
-            silent: BTreeMap::new(),
             compacted: 0,
             began: (Instant::now(), wall),
         }
@@ -195,55 +215,73 @@ impl Store {
         }
         let change = Change { version: self.version, plural, happened, object: object.clone() };
         self.log.push(change.clone());
-        match self.silent.get_mut(plural) {
-            Some(kept) => kept.push(change),
-            None => self.deliver(&change),
-        }
+        self.watchers.retain_mut(|watcher| {
+            if watcher.plural != change.plural || !watcher.selector.takes(&change.object) {
+                return true;
+            }
+            match &mut watcher.kept {
+                Some(kept) => kept.push(change.clone()),
+                None => return watcher.events.send(change.clone()).is_ok(),
+            }
+            true
+        });
         object
     }
 
-    fn deliver(&mut self, change: &Change) {
-        let wants = |watcher: &Watcher| watcher.plural == change.plural && watcher.selector.takes(&change.object);
-        self.watchers.retain(|watcher| !wants(watcher) || watcher.events.send(change.clone()).is_ok());
-    }
-
     /// Opens a watch from a version; `None` if that is forgotten.
-    pub fn watch(&mut self, plural: &'static str, selector: Selector, from: u64) -> Option<mpsc::UnboundedReceiver<Change>> {
+    pub fn watch(
+        &mut self,
+        plural: &'static str,
+        sender: &str,
+        selector: Selector,
+        from: u64,
+    ) -> Option<(mpsc::UnboundedReceiver<Change>, Progress)> {
         if from < self.compacted {
             return None;
         }
         let (events, receiver) = mpsc::unbounded_channel();
-        let silent_from = self.silent.get(plural).and_then(|kept| kept.first()).map_or(u64::MAX, |change| change.version);
-        for change in self.log.iter().filter(|change| change.plural == plural && change.version > from && change.version < silent_from) {
-            if selector.takes(&change.object) {
-                events.send(change.clone()).ok()?;
-            }
+        for change in self.log.iter().filter(|change| change.plural == plural && change.version > from && selector.takes(&change.object)) {
+            events.send(change.clone()).ok()?;
         }
-        self.watchers.push(Watcher { plural, selector, events });
-        Some(receiver)
+        let progress = Progress::default();
+        let watcher = Watcher { plural, sender: sender.to_owned(), selector, events, kept: None, progress: progress.clone() };
+        self.watchers.push(watcher);
+        Some((receiver, progress))
     }
 
     /// Ends every watch, and forgets the versions so far: the next watches begin with lists.
-    pub fn end_watches(&mut self) {
+    pub fn compact(&mut self) {
         self.watchers.clear();
         self.compacted = self.version;
     }
 
-    /// Lets the watches of a kind say nothing, from now on.
-    pub fn silence(&mut self, plural: &'static str) {
-        self.silent.entry(plural).or_default();
+    /// Ends the watches of a program.
+    pub fn end_watches_of(&mut self, sender: &str) {
+        self.watchers.retain(|watcher| watcher.sender != sender);
     }
 
-    /// Lets the watches of a kind say what they have not said.
-    pub fn speak(&mut self, plural: &str) {
-        self.silent.remove(plural).unwrap_or_default().iter().for_each(|change| self.deliver(change));
+    /// Lets the open watches of a kind say nothing; without a name of a program those of all. With `repeating` they go on with bookmarks of this version.
+    pub fn silence(&mut self, plural: &str, sender: Option<&str>, repeating: bool) {
+        for watcher in self.watchers.iter_mut().filter(|watcher| is_of(watcher, plural, sender)) {
+            watcher.kept.get_or_insert_default();
+            watcher.progress.set(Some(repeating.then_some(self.version)));
+        }
     }
 
-    /// Whether the watches of a kind say nothing.
-    #[must_use]
-    pub fn is_silent(&self, plural: &str) -> bool {
-        self.silent.contains_key(plural)
+    /// Lets the silent watches of a kind say what they have not said.
+    pub fn speak(&mut self, plural: &str, sender: Option<&str>) {
+        self.watchers.retain_mut(|watcher| {
+            if !is_of(watcher, plural, sender) {
+                return true;
+            }
+            watcher.progress.set(None);
+            watcher.kept.take().unwrap_or_default().into_iter().all(|change| watcher.events.send(change).is_ok())
+        });
     }
+}
+
+fn is_of(watcher: &Watcher, plural: &str, sender: Option<&str>) -> bool {
+    watcher.plural == plural && sender.is_none_or(|sender| watcher.sender == sender)
 }
 
 fn key(plural: &'static str, object: &Value) -> Key {
