@@ -32,8 +32,8 @@ use std::process::ExitCode;
 use tokio::sync::mpsc;
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
-use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::ControllerFlags;
+use crate::runtime::http::Refresh;
 use crate::runtime::leader::ReleaseRule;
 use crate::runtime::program::Stage;
 use crate::runtime::setup::{Identity, setup};
