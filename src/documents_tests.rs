@@ -5,6 +5,7 @@
 mod links_tests;
 mod manifests_tests;
 mod messages_tests;
+mod references_tests;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -9,24 +9,24 @@ use crate::controller::metrics::ControllerMetrics;
 use crate::cycle::explain::Code;
 use crate::resources::{Amount, Resources};
 use crate::runtime::clock;
-use crate::runtime::leader_metrics::LeaderMetrics;
+use crate::runtime::leader::LeaderMetrics;
 use crate::runtime::metrics::{RequestMetrics, WatchMetrics, registry};
 use crate::runtime::readiness::Readiness;
 use crate::scheduler::metrics::Metrics;
-use crate::scheduler::queue_snapshot::{Of, QueueSnapshot};
+use crate::scheduler::metrics::queue_snapshot::{Of, QueueSnapshot};
 
 const PAGE: &str = include_str!("../docs/metrics.md");
 
 /// The sources that register metrics.
 const SOURCES: [&str; 8] = [
     include_str!("runtime/metrics.rs"),
-    include_str!("runtime/watch_age.rs"),
-    include_str!("runtime/leader_metrics.rs"),
+    include_str!("runtime/watch/age.rs"),
+    include_str!("runtime/leader/metrics.rs"),
     include_str!("controller/metrics.rs"),
-    include_str!("scheduler/metrics.rs"),
-    include_str!("scheduler/overcommit_metrics.rs"),
-    include_str!("scheduler/queue_metrics.rs"),
-    include_str!("scheduler/waiting_time.rs"),
+    include_str!("scheduler/metrics/mod.rs"),
+    include_str!("scheduler/metrics/overcommit.rs"),
+    include_str!("scheduler/metrics/queues.rs"),
+    include_str!("scheduler/metrics/waiting_time.rs"),
 ];
 
 /// The type and the labels of each metric, by name.

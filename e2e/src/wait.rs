@@ -1,6 +1,6 @@
 //! Waits for a condition with a deadline. A case never sleeps for a fixed time instead.
 //!
-//! The deadlines are those of the scenario table. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while faults are
+//! Deadlines are part of what a case promises. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while faults are
 //! injected. So a case has the same text with and without faults. The time for which a program can do nothing does not count, and only that time: it obeys a
 //! `Retry-After`, or it lost its lease and does not lead again yet.
 //!

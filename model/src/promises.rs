@@ -1,4 +1,4 @@
-//! The promises of `design.md` §3 as properties of a state.
+//! The promises of `src/lifecycle/mod.rs` as properties of a state.
 //!
 //! L2 (from every state a right one can be reached) is not a property of one state: [`crate::search`] checks it backwards from the right states.
 

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use clap::Parser;
 use podgroup::runtime::client::Connection;
-use podgroup::runtime::exposition::Exposition;
+
 use podgroup::runtime::flags::{ControllerFlags, SchedulerFlags};
-use podgroup::runtime::http::DebugRoute;
+use podgroup::runtime::http::{DebugRoute, Exposition};
 use podgroup::runtime::readiness::Readiness;
 use podgroup::runtime::setup::Inside;
 use podgroup::runtime::shutdown::{Shutdown, Trigger};

@@ -1,7 +1,7 @@
 //! Generates the CustomResourceDefinitions from the Rust types, for `make generate`.
 //!
-//! The schema is generated; the definition around it is written here. The derive of kube-rs would add a status subresource to PodGroup (design.md §2
-//! forbids it) and require a spec (Volcano's objects need none). The descriptions are not copied from Volcano.
+//! The schema is generated; the definition around it is written here. The derive of kube-rs would add a status subresource to PodGroup (writers
+//! that exist would lose their status) and require a spec (Volcano's objects need none): docs/decisions/2026-11-21-crds-without-the-derive.md. The descriptions are not copied from Volcano.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};

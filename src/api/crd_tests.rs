@@ -1,4 +1,4 @@
-//! Tests that the definitions are the files in the repository, and have the fields that volcano-api.md lists.
+//! Tests that the definitions are the files in the repository, and have the fields of Volcano's definitions.
 
 use super::*;
 use crate::api::podgroup::QUEUE;
@@ -24,7 +24,7 @@ fn a_podgroup_has_no_status_subresource_and_a_queue_has_one() {
     assert_eq!(version(&queue())["subresources"], json!({ "status": {} }));
 }
 
-/// Checks every field of volcano-api.md: its path, type, limits and defaults.
+/// Fields of Volcano's definitions: path, type, limits and defaults.
 #[test]
 fn the_fields_have_the_types_limits_and_defaults_of_volcano() {
     let fields: &[(Definition, &str, Value)] = &[

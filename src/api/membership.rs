@@ -1,4 +1,4 @@
-//! Says which PodGroup a pod belongs to (design.md §3). Both programs use this function.
+//! Says which PodGroup a pod belongs to. Both programs use this function.
 //!
 //! The answer depends only on the pod, so no program waits for a patch:
 //!
@@ -116,7 +116,7 @@ pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.as_deref().unwrap_or_default().iter().find(|reference| reference.controller == Some(true))
 }
 
-/// Returns the PodGroup of the pod with this metadata (design.md §3).
+/// Returns the PodGroup of the pod with this metadata.
 #[must_use]
 pub fn group_of(meta: &ObjectMeta) -> GroupKey {
     let namespace = meta.namespace.as_deref().unwrap_or_default();

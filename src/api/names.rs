@@ -113,7 +113,7 @@ pub const LEADER_CHANGED: &str = "podgroup.dev/LeaderChanged";
 pub const MANAGED_BY: &str = "podgroup.dev/managed-by";
 /// The label of a pod with the name of its PodGroup, so that people can list the pods of a PodGroup. It is written together with [`GROUP_NAME`].
 pub const GROUP_LABEL: &str = "podgroup.dev/group";
-/// The annotation that marks a PodGroup as retiring (design.md §3). The controller deletes only a marked PodGroup.
+/// The annotation that marks a PodGroup as retiring (`src/lifecycle/mod.rs` draws its life). The controller deletes only a marked PodGroup.
 pub const RETIRING: &str = "podgroup.dev/retiring";
 /// The annotation with the minMember that was asked for, if it differs from the minMember of the PodGroup.
 pub const ASKED_MIN_MEMBER: &str = "podgroup.dev/asked-min-member";

@@ -1,4 +1,4 @@
-//! The PodGroup of `scheduling.volcano.sh/v1beta1` (volcano-api.md). The doc comments of its fields become the descriptions in the CRD.
+//! The PodGroup of `scheduling.volcano.sh/v1beta1`. The doc comments of its fields become the descriptions in the CRD.
 
 use std::collections::BTreeMap;
 

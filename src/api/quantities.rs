@@ -144,7 +144,7 @@ pub fn written(resources: &Resources) -> BTreeMap<String, String> {
     resources.iter().map(|(name, amount)| (name.to_string(), quantity::format(amount, name.style()))).collect()
 }
 
-/// Reads a map of `minResources`. Volcano's controller writes several forms of a name (design.md §5):
+/// Reads a map of `minResources`. Volcano's controller writes several forms of a name:
 ///
 /// * `NAME` and `requests.NAME` are the resource NAME;
 /// * `pods` and `count/pods` are the number of pods;

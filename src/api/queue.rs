@@ -1,4 +1,4 @@
-//! The Queue of `scheduling.volcano.sh/v1beta1` (volcano-api.md), and the facts that the scheduler reads from it. The doc comments of its fields become the
+//! The Queue of `scheduling.volcano.sh/v1beta1`, and the facts that the scheduler reads from it. The doc comments of its fields become the
 //! descriptions in the CRD.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Makes the object types of this folder resources that the kube-rs client can list and watch.
 //!
-//! The types decode only the fields that are used (design.md §8). A missing field is absent, never an error.
+//! The types decode only the fields that are used. A missing field is absent, never an error.
 
 /// Implements `kube::Resource` for a type with a field `metadata: ObjectMeta`.
 macro_rules! resource {

@@ -34,8 +34,8 @@ use tokio::sync::mpsc;
 
 use crate::api::names::{CONTROLLER, SCHEDULER, VERSION};
 use crate::runtime::client::Connection;
-use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::ControllerFlags;
+use crate::runtime::http::Refresh;
 use crate::runtime::leader::ReleaseRule;
 use crate::runtime::program::{Program, Stage};
 use crate::runtime::setup::{self, Identity, Inside, Setup, setup};

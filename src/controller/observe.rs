@@ -16,7 +16,7 @@ use crate::api::{GroupKey, Pod, PodGroup, Uid};
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
 use crate::runtime::readiness::{Listed, Readiness};
-use crate::runtime::relist::Relist;
+use crate::runtime::watch::Relist;
 use crate::runtime::watch::{Outlet, WatchConfig, WatchEvent, watch_into};
 
 use super::dialect;

@@ -67,8 +67,8 @@ impl EvictionBackoff {
 mod tests {
     use super::*;
     use crate::api::{BudgetFacts, BudgetKey};
+    use crate::cycle::testing::steps::empty_state;
     use crate::cycle::testing::{pod, running};
-    use crate::cycle::tests::empty_state;
 
     #[test]
     fn each_refusal_doubles_the_back_off_and_a_deleted_pod_or_a_changed_budget_ends_it() {

@@ -256,46 +256,8 @@ fn refuse_blocked(state: &mut SchedulingState, key: &GroupKey) {
 }
 
 #[cfg(test)]
-mod admission_tests;
-#[cfg(test)]
-mod crowded_tests;
-#[cfg(test)]
-mod deleted_queue_tests;
-#[cfg(test)]
-mod devices_tests;
-#[cfg(test)]
 mod differential;
-#[cfg(test)]
-mod foreign_tests;
-#[cfg(test)]
-mod gang_borrowing_tests;
-#[cfg(test)]
-mod nominated_pods_tests;
-#[cfg(test)]
-mod other_pods_tests;
-#[cfg(test)]
-mod predicates_tests;
-#[cfg(test)]
-mod preemption_retries_tests;
-#[cfg(test)]
-mod preemption_tests;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
-mod queue_tests;
-#[cfg(test)]
-mod refused_tests;
-#[cfg(test)]
-mod release_tests;
-#[cfg(test)]
-mod storage_capacity_tests;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod volume_binding_tests;
-#[cfg(test)]
-mod volumes_tests;
-#[cfg(test)]
-mod waking_tests;
-#[cfg(test)]
-mod woken_tests;

@@ -1,5 +1,7 @@
 //! Facts for the tests of this folder and of the scheduler: the simplest ones, which a test changes as needed.
 
+pub(in crate::cycle) mod other_pods;
+pub(in crate::cycle) mod steps;
 pub(in crate::cycle) mod worlds;
 
 use std::sync::Arc;

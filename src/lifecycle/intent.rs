@@ -1,6 +1,6 @@
 //! Says which PodGroup should exist for an owner of pods, and with which fields.
 //!
-//! The sources of a field, in order (design.md §3):
+//! The sources of a field, in order:
 //!
 //! 1. the annotations of the Deployment, for a ReplicaSet of a Deployment. (The Deployment controller copies annotations to ReplicaSets and never
 //!    removes them there.) For every other owner, its own annotations;

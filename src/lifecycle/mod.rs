@@ -9,7 +9,7 @@
 //! * [`decide::decide`]: the next step.
 //! * [`memory::Memory::learn`]: what the controller learns from an answer.
 //!
-//! # The life of a generated PodGroup, and its retirement (design.md §3)
+//! # The life of a generated PodGroup, and its retirement
 //!
 //! ```text
 //!            Create                    Mark                  ListMembers: none

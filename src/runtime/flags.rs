@@ -12,8 +12,8 @@ use k8s_openapi::jiff::SignedDuration;
 
 use crate::api::dns::is_label;
 
+use super::http::CertificateFiles;
 use super::leader;
-use super::tls::Files;
 
 /// The flags that both programs take.
 #[derive(Args, Clone, Debug)]
@@ -84,9 +84,9 @@ impl CommonFlags {
     ///
     /// # Errors
     /// When files are named but not used, because `--secure-serving` is off.
-    pub fn tls_files(&self) -> Result<Option<Files>, String> {
+    pub fn tls_files(&self) -> Result<Option<CertificateFiles>, String> {
         match (self.tls_cert_file.clone(), self.tls_private_key_file.clone()) {
-            (Some(certificate), Some(key)) if self.secure_serving => Ok(Some(Files { certificate, key })),
+            (Some(certificate), Some(key)) if self.secure_serving => Ok(Some(CertificateFiles { certificate, key })),
             (None, None) => Ok(None),
             (Some(_), _) | (_, Some(_)) => Err("--tls-cert-file and --tls-private-key-file are used with --secure-serving only".to_owned()),
         }

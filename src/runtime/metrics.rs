@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::watch_age::{WatchAge, WatchAges};
+use super::watch::{WatchAge, WatchAges};
 use prometheus::core::Collector;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 

@@ -11,22 +11,19 @@ use kube::Client;
 use kube::api::Api;
 use prometheus::Registry;
 
-use super::access::Access;
 use super::call::Caller;
 use super::client::{self, Connection};
-use super::exposition::{Exposition, Refresh};
 use super::flags::CommonFlags;
-use super::http::{DebugRoute, Secure, Server};
+use super::http::{Access, Certificate, DebugRoute, Exposition, Refresh, Secure, Server};
+use super::leader::LeaderMetrics;
 use super::leader::{self, LeaderConfig, Leadership, ReleaseRule};
-use super::leader_metrics::LeaderMetrics;
 use super::logging;
 use super::metrics::{self, RequestMetrics, WatchMetrics};
 use super::program::{Program, Stage};
 use super::readiness::Readiness;
-use super::relist::Relist;
 use super::shutdown::Shutdown;
-use super::tls::Certificate;
 use super::version_skew::{self, OtherProgram};
+use super::watch::Relist;
 use super::watchdog::Watchdog;
 use crate::backoff::Backoff;
 

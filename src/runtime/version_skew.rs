@@ -1,6 +1,6 @@
 //! Warns when the controller and the scheduler run different versions.
 //!
-//! Each program writes its version into an annotation of its Lease, together with the renewals that it writes anyway ([`super::leader_elector`]).
+//! Each program writes its version into an annotation of its Lease, together with the renewals that it writes anyway ([`super::leader`]).
 //! A new leader reads the Lease of the other program and logs a warning when the versions differ. It does so once: when both programs are
 //! replaced, the last one to become leader sees the difference. No warning is logged without a Lease, without a holder of it, or without the
 //! permission to read it.

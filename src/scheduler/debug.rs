@@ -15,8 +15,8 @@ use crate::cycle::explain::{Explanation, Refusal};
 use crate::resources::{Limits, Resources, quantity};
 
 use super::event::Question;
+use super::metrics::queue_snapshot;
 use super::overcommit;
-use super::queue_snapshot;
 use super::state::State;
 use super::takeover::Kind;
 

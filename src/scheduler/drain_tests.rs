@@ -22,8 +22,8 @@ use crate::runtime::call::Caller;
 use crate::runtime::clock;
 use crate::runtime::leader::{LeaderConfig, ReleaseRule, elect};
 use crate::runtime::metrics::{RequestMetrics, registry};
-use crate::runtime::relist::Relist;
 use crate::runtime::shutdown::Shutdown;
+use crate::runtime::watch::Relist;
 use crate::runtime::watchdog::Watchdog;
 
 /// The Lease, the number of bindings that were sent, and when a binding is answered.

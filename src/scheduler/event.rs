@@ -12,7 +12,7 @@ use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::cycle::plan::{Bind, Eviction};
 
-use super::queue_snapshot::QueueSnapshot;
+use super::metrics::QueueSnapshot;
 use super::takeover::{FenceAnswer, Kind};
 
 /// One event.
@@ -63,7 +63,7 @@ pub enum Change<T, K> {
         all: Vec<T>,
         /// The keys of objects that could not be decoded.
         unreadable: Vec<K>,
-        /// The generation of the list: which request of [`crate::runtime::relist::Relist`] it satisfies.
+        /// The generation of the list: which request of [`crate::runtime::watch::Relist`] it satisfies.
         generation: u64,
         /// Whether the cluster went back since the list before: what was learned from newer versions is void.
         back: bool,

@@ -9,9 +9,8 @@
 //!                                                         learn
 //! ```
 //!
-//! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events, and `view` says whether they are recent enough), [`status_writer`], [`write_queue`] and
-//! `write_throttle` (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that writes), [`debug`], [`metrics`],
-//! [`queue_snapshot`] and [`queue_metrics`] (the metrics of queues), [`overcommit_metrics`] (those of nodes).
+//! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events, and `view` says whether they are recent enough), [`statuses`]
+//! (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that writes), [`debug`], [`metrics`].
 //!
 //! **Architecture invariant:** one task owns the state. There is no lock, and no clock other than that of the loop.
 //!
@@ -24,25 +23,14 @@ pub mod debug;
 pub mod dispatch;
 #[cfg(test)]
 mod drain_tests;
-mod due_by_lane;
 pub mod event;
 pub mod metrics;
 pub mod observe;
 pub mod overcommit;
-pub mod overcommit_metrics;
-mod pod_writes;
-pub mod queue_metrics;
-pub mod queue_snapshot;
-#[cfg(test)]
-mod queue_status_tests;
 #[cfg(test)]
 mod startup_tests;
 pub mod state;
-#[cfg(test)]
-mod status_lanes_tests;
-pub mod status_writer;
-#[cfg(test)]
-mod status_writes_tests;
+pub mod statuses;
 pub mod takeover;
 #[cfg(test)]
 mod takeover_state_tests;
@@ -50,10 +38,6 @@ mod takeover_state_tests;
 mod testing;
 mod view;
 mod volume_patch;
-mod waiting_time;
-pub mod write_queue;
-mod write_throttle;
-mod written_status;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -68,15 +52,15 @@ use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::runtime::client::Connection;
 use crate::runtime::clock;
-use crate::runtime::exposition::Refresh;
 use crate::runtime::flags::{AdmitBy, Placement, SchedulerFlags};
 use crate::runtime::http::DebugRoute;
+use crate::runtime::http::Refresh;
 use crate::runtime::leader::{Leadership, ReleaseRule};
 use crate::runtime::program::{Program, Stage};
-use crate::runtime::relist::Relist;
 use crate::runtime::setup::{self, Identity, Inside, Setup, setup};
 use crate::runtime::shutdown::Shutdown;
 use crate::runtime::version_skew::OtherProgram;
+use crate::runtime::watch::Relist;
 use crate::runtime::watchdog::Watchdog;
 
 use dispatch::Dispatcher;

@@ -20,7 +20,7 @@ use crate::api::{
 use crate::runtime::metrics::WatchMetrics;
 use crate::runtime::program::{Program, Stage};
 use crate::runtime::readiness::Readiness;
-use crate::runtime::relist::Relist;
+use crate::runtime::watch::Relist;
 use crate::runtime::watch::{BadObject, Outlet, WatchConfig, WatchEvent, watch_into};
 
 use super::event::{Change, Event};

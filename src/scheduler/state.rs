@@ -22,9 +22,9 @@ use crate::runtime::flags::QueueStatusBy;
 use super::command::{Command, MADE};
 use super::event::{Event, Fenced, Report, Subject, WriteOutcome};
 use super::metrics::Metrics;
+use super::metrics::queue_snapshot::{self, QueueSnapshot};
 use super::overcommit::Overcommit;
-use super::queue_snapshot::{self, QueueSnapshot};
-use super::status_writer::StatusWriter;
+use super::statuses::StatusWriter;
 use super::takeover::{FenceAnswer, Handover, Stage, Takeover};
 use super::view::View;
 

@@ -1,7 +1,7 @@
 //! Is the scheduler's view of the cluster good enough to decide on? Pure.
 //!
 //! * A view of nodes, pods, queues or storage that is older than [`OLDEST`] may be wrong without limit: its watch is silent, or the API server is cut off from etcd and repeats
-//!   what it knows. A view is as old as the time up to which everything is known (`runtime::watch_freshness`), and not as the last word of its watch.
+//!   what it knows. A view is as old as the time up to which everything is known (`runtime::watch`), and not as the last word of its watch.
 //! * After the cluster went back (its etcd was restored from a backup) the kinds are listed again one after the other. Until all are complete, the view is
 //!   partly of a state that does not exist any more.
 //!

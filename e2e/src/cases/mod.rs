@@ -1,4 +1,4 @@
-//! The table of all cases. Each case implements one row of the scenario table.
+//! The table of all cases. Each case is one row.
 
 mod admitted;
 mod alarms;
@@ -110,7 +110,7 @@ mod operators;
 mod outage_rows;
 mod placement_rows;
 
-/// Returns all cases in the order of the scenario table; the cases of the harness itself come first.
+/// Returns all cases in the order of their rows; the cases of the harness itself come first.
 ///
 /// Counts of calls and durations of wrong states are checked without faults only, because a fault causes further calls and delays. So L8-revisions
 /// and L7-churn, which check nothing else, never run under faults. Other cases run under faults and skip these checks.

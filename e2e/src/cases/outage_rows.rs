@@ -1,4 +1,4 @@
-//! Which cases end, freeze or cut off the processes? Rows K, W, S and R of the scenario table.
+//! Which cases end, freeze or cut off the processes? Rows K, W, S and R of the table of cases.
 
 use super::{
     crowded, first_lists, handover, handover_costs, handover_in_a_gang, killed_at_requests, nominated, old_views, outages, outages_lease,
@@ -9,7 +9,7 @@ use crate::faults::Faults;
 use crate::wait::secs;
 use crate::world::Setup;
 
-/// Returns these rows in the order of the scenario table.
+/// Returns these rows in the order of the table.
 pub(super) fn rows() -> Vec<Case> {
     let usual = Setup::default;
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };

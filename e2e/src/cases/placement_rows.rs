@@ -1,4 +1,4 @@
-//! Which cases show where pods go, and with which volumes? Rows P and V of the scenario table.
+//! Which cases show where pods go, and with which volumes? Rows P and V of the table of cases.
 
 use super::killed_at_requests::Requests;
 use super::{bad, claims_change, killed_with_claims, nominated_by_others, placing, provisioned, tied_claims, unbound_claims, volumes};
@@ -11,7 +11,7 @@ use crate::world::Setup;
 const FEW_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 100, each: 100 };
 const MANY_PODS: bad::constraints::Terms = bad::constraints::Terms { pods: 10_000, each: 1 };
 
-/// Returns these rows in the order of the scenario table.
+/// Returns these rows in the order of the table.
 pub(super) fn rows() -> Vec<Case> {
     let usual = Setup::default;
     // The simulated kubelets end the helper pods of the provisioner.

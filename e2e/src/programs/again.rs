@@ -44,7 +44,7 @@ mod tests {
     const FAILED: &str =
         "2026-11-21T15:32:37.8Z ERROR podgroup::runtime::program: failed; the program ends task=\"reconciler\" error=\"no more events\"\n";
     const ENDED: &str = "2026-11-21T15:32:37.9Z  INFO podgroup::runtime::program: ended\n";
-    const LEADS: &str = "2026-11-21T15:33:39.0Z  INFO podgroup::runtime::leader_elector: leading \
+    const LEADS: &str = "2026-11-21T15:33:39.0Z  INFO podgroup::runtime::leader::elector: leading \
                          lease=\"podgroup-system/podgroup-controller\" identity=\"vm_1\"\n";
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use podgroup::api::{GroupKey, Uid};
 use podgroup::cycle::plan::{Bind, Victim};
-use podgroup::runtime::leader_decide::{Handover, Observed, Presence, Record, Step, decide, handover};
+use podgroup::runtime::leader::decide::{Handover, Observed, Presence, Record, Step, decide, handover};
 use podgroup::scheduler::command;
 use podgroup::scheduler::dispatch::bind_outcome::{
     BindAnswer, NextStep, Place as RealPlace, Requests, after_answer as real_after_answer, after_conflict, is_newer, without_lease,

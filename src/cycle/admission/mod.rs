@@ -5,3 +5,8 @@
 
 pub mod admit;
 pub(in crate::cycle) mod reservation;
+
+#[cfg(test)]
+mod gang_borrowing_tests;
+#[cfg(test)]
+mod tests;

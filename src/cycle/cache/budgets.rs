@@ -151,8 +151,8 @@ mod tests {
     use super::*;
     use crate::api::label_selector::LabelSelector;
     use crate::cycle::state::SchedulingState;
+    use crate::cycle::testing::steps::empty_state;
     use crate::cycle::testing::{pod, running};
-    use crate::cycle::tests::empty_state;
 
     fn budget(name: &str, app: &str, allowed: u32) -> BudgetFacts {
         BudgetFacts { key: BudgetKey::new("ns", name), selector: LabelSelector::label("app", app), allowed, frees_unready: false }
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_budget_that_allows_more_wakes_a_podgroup_that_was_refused() {
         let (mut state, now) = (empty_state(), std::time::Duration::ZERO);
-        crate::cycle::tests::gang(&mut state, "g", 1, "default", 1, &[("cpu", 1)]);
+        crate::cycle::testing::steps::gang(&mut state, "g", 1, "default", 1, &[("cpu", 1)]);
         state.apply_budget(budget("x", "x", 1));
         while state.has_work(now) {
             assert!(crate::cycle::run(&mut state, &crate::cycle::testing::POLICY, now).binds.is_empty());

@@ -154,8 +154,8 @@ mod tests {
     use crate::api::GroupFacts;
     use crate::cycle::cache::Phase;
     use crate::cycle::state::SchedulingState;
+    use crate::cycle::testing::steps::{cycle, empty_state, gang};
     use crate::cycle::testing::{POLICY, amounts, group, node, pod, running};
-    use crate::cycle::tests::{cycle, empty_state, gang};
 
     fn of_volcano(facts: PodFacts) -> PodFacts {
         PodFacts { scheduler: Arc::from("volcano"), ..facts }

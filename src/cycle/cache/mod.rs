@@ -270,3 +270,10 @@ impl Cache {
         self.tidy_classes();
     }
 }
+
+#[cfg(test)]
+mod crowded_tests;
+#[cfg(test)]
+mod deleted_queue_tests;
+#[cfg(test)]
+mod foreign_tests;

@@ -161,8 +161,8 @@ mod tests {
     use crate::api::node::Taint;
     use crate::api::{NodeFacts, Uid};
     use crate::cycle::cache::{Change, Wake};
+    use crate::cycle::testing::steps::empty_state;
     use crate::cycle::testing::{node, pod};
-    use crate::cycle::tests::empty_state;
 
     #[test]
     fn other_images_on_a_node_change_nothing_else() {

@@ -197,7 +197,7 @@ fn limits(facts: &QueueFacts) -> QueueLimits {
 mod tests {
     use super::*;
     use crate::cycle::testing::group;
-    use crate::cycle::tests::empty_state;
+    use crate::cycle::testing::steps::empty_state;
 
     #[test]
     fn nothing_is_remembered_of_a_queue_that_a_group_named_once() {

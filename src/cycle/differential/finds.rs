@@ -9,8 +9,8 @@ use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::steps::{bound, empty_state, gang};
 use crate::cycle::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
-use crate::cycle::tests::{bound, empty_state, gang};
 use crate::resources::Amount;
 
 fn at(state: &mut SchedulingState, seconds: u64) -> Plan {

@@ -37,6 +37,8 @@ pub mod volumes;
 mod weigh;
 
 #[cfg(test)]
+mod nominated_pods_tests;
+#[cfg(test)]
 mod oracle_tests;
 
 /// The strategy that chooses among the nodes that fit.

@@ -12,8 +12,8 @@ use crate::cycle::plan::Plan;
 use crate::cycle::policy::Policy;
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::steps::{bound, empty_state, message};
 use crate::cycle::testing::{PEACEFUL, POLICY, amounts, group, node, nominated_node, pod, queue, running, taken_over};
-use crate::cycle::tests::{bound, empty_state, message};
 
 fn at(state: &mut SchedulingState, policy: &Policy, seconds: u64) -> Plan {
     let plan = run(state, policy, Duration::from_secs(seconds));

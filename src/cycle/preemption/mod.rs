@@ -234,3 +234,10 @@ fn explain_no_preemption(cache: &mut Cache, key: &GroupKey, why: &Arc<NotPreempt
     cache.refuse_waiting(key, &refusal);
     cache.refuse_group(key, Some(refusal));
 }
+
+#[cfg(test)]
+mod other_pods_tests;
+#[cfg(test)]
+mod partial_gang_tests;
+#[cfg(test)]
+mod tests;

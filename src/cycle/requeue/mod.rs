@@ -17,11 +17,17 @@ mod backlog;
 mod changes;
 mod parked;
 mod preemption_retries;
+#[cfg(test)]
+mod preemption_retries_tests;
 mod refused;
 mod timers;
 mod wake;
 #[cfg(test)]
 mod wake_tests;
+#[cfg(test)]
+mod waking_tests;
+#[cfg(test)]
+mod woken_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -10,9 +10,9 @@ use crate::api::node::Taint;
 use crate::api::pod_terms::{HostPort, PodPreferences, PodTerms, SpreadConstraint};
 use crate::api::{NodeFacts, PodFacts};
 use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::steps::empty_state;
 use crate::cycle::testing::worlds::{HOST, ZONE, app, term, zoned};
 use crate::cycle::testing::{PEACEFUL, group, pod, running};
-use crate::cycle::tests::empty_state;
 use crate::resources::Amount;
 
 /// A node in zone `a` that takes no pod, so that its own room wakes none.

@@ -17,8 +17,8 @@ use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, PodFacts, QueueFa
 use crate::cycle::cache::{Group, Member, State};
 use crate::cycle::plan::{Bind, Eviction, Plan};
 use crate::cycle::run;
+use crate::cycle::testing::steps::empty_state;
 use crate::cycle::testing::{POLICY, class, group, limits, node, nominated_node, pod, queue, running, taken_over, worlds};
-use crate::cycle::tests::empty_state;
 use play::Play;
 
 mod play;

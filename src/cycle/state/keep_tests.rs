@@ -9,8 +9,8 @@ use crate::cycle::cache::Change;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::steps::{bound, empty_state, gang, message};
 use crate::cycle::testing::{POLICY, amounts, group, node, pod, queue, running};
-use crate::cycle::tests::{bound, empty_state, gang, message};
 use crate::resources::Amount;
 
 fn at(state: &mut SchedulingState, seconds: u64) -> Plan {

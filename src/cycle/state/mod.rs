@@ -412,3 +412,5 @@ mod forgotten_tests;
 mod nominations_promises;
 #[cfg(test)]
 mod nominations_tests;
+#[cfg(test)]
+mod refused_tests;

@@ -13,8 +13,8 @@ use crate::cycle::cache::{Member, State};
 use crate::cycle::plan::EvictionCause;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
+use crate::cycle::testing::steps::empty_state;
 use crate::cycle::testing::{PEACEFUL, group, node, nominated_node, pod, queue, running, taken_over};
-use crate::cycle::tests::empty_state;
 use crate::resources::Resources;
 
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use crate::cycle::cache::Phase;
 use crate::cycle::plan::Plan;
 use crate::cycle::plan::{Eviction, EvictionCause};
 use crate::cycle::run;
+use crate::cycle::testing::steps::{bound, empty_state, gang, message, phase};
 use crate::cycle::testing::{PEACEFUL, amounts, group, limits, node, pod, queue, running};
-use crate::cycle::tests::{bound, empty_state, gang, message, phase};
 
 fn cycle(state: &mut SchedulingState, now: u64) -> Plan {
     run(state, &PEACEFUL, Duration::from_secs(now))

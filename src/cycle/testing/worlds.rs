@@ -10,8 +10,8 @@ use crate::api::pod_terms::{AffinityTerm, HostPort, PodSelector, PodTerms, Sprea
 use crate::api::{NodeFacts, PodFacts};
 use crate::cycle::plan::Bind;
 use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::steps::empty_state;
 use crate::cycle::testing::{group, node, pod, running};
-use crate::cycle::tests::empty_state;
 
 pub(in crate::cycle) const ZONE: &str = "zone";
 pub(in crate::cycle) const HOST: &str = "host";

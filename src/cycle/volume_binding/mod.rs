@@ -307,3 +307,8 @@ fn write(cache: &Cache, binding: u64, key: &ClaimKey) -> Result<Option<VolumeWri
     };
     Ok(Some(VolumeWrite { binding, claim: key.clone(), claim_uid: request.uid.clone(), tie }))
 }
+
+#[cfg(test)]
+mod storage_capacity_tests;
+#[cfg(test)]
+mod tests;

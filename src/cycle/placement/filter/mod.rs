@@ -212,6 +212,8 @@ impl Concerns {
 }
 
 #[cfg(test)]
+mod predicates_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 pub(in crate::cycle) use tests::COUNT;

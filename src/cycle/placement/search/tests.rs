@@ -12,9 +12,9 @@ use crate::api::pod_terms::{HostPort, PodTerms};
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::policy::Policy;
 use crate::cycle::run;
+use crate::cycle::testing::steps::{empty_state, message};
 use crate::cycle::testing::worlds::{HOST, ZONE, before, check, exists, members, state, term, world, zoned};
 use crate::cycle::testing::{PEACEFUL, POLICY, group, node, pod, running};
-use crate::cycle::tests::{empty_state, message};
 
 /// Runs a cycle with nodes of these free cpu and a gang of members that ask for these cpu, all of them needed or `needed`.
 fn placed(free: &[i64], members: &[i64], needed: Option<u32>) -> usize {

@@ -25,6 +25,8 @@ mod terms;
 pub mod verdict;
 
 #[cfg(test)]
+mod devices_tests;
+#[cfg(test)]
 mod reference_tests;
 #[cfg(test)]
 mod selection_tests;

@@ -312,6 +312,8 @@ fn leave<K: Ord, M: Ord>(sets: &mut BTreeMap<K, BTreeSet<M>>, key: &K, member: &
 }
 
 #[cfg(test)]
+mod claims_tests;
+#[cfg(test)]
 mod tests {
     use serde_json::json;
 

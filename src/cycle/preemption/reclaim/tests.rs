@@ -9,8 +9,8 @@ use crate::api::node::Taint;
 use crate::api::{GroupFacts, NodeFacts, QueueFacts};
 use crate::cycle::plan::{EvictionCause, Plan};
 use crate::cycle::run;
+use crate::cycle::testing::steps::{empty_state, gang};
 use crate::cycle::testing::{PEACEFUL, amounts, group, keeps_away, limits, node, pod, queue, running};
-use crate::cycle::tests::{empty_state, gang};
 
 /// Two queues that deserve so much cpu.
 fn two_queues(deserved: [i64; 2]) -> SchedulingState {

@@ -7,8 +7,8 @@ use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts};
 use crate::cycle::plan::{Bind, Plan};
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
+use crate::cycle::testing::steps::{empty_state, gang};
 use crate::cycle::testing::{POLICY, amounts, group, keeps_away, node, pod, queue, running};
-use crate::cycle::tests::{empty_state, gang};
 
 fn cycle(state: &mut SchedulingState, seconds: u64) -> Plan {
     let plan = run(state, &POLICY, Duration::from_secs(seconds));
