@@ -198,3 +198,61 @@ pub fn request(pod: &Value) -> Amounts {
     running.insert("pods".to_owned(), 1_000_000_000);
     running
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn change(version: u64, plural: &'static str, happened: Happened, object: Value) -> Change {
+        Change { version, plural, happened, object }
+    }
+
+    fn pod(uid: &str, node: Option<&str>) -> Value {
+        json!({
+            "metadata": {
+                "name": uid, "uid": uid, "namespace": "ns", "annotations": { "scheduling.k8s.io/group-name": "g", CHARGED_QUEUE: "q" },
+            },
+            "spec": { "nodeName": node, "containers": [{ "resources": { "requests": { "cpu": "2" } } }] },
+        })
+    }
+
+    /// Binds two pods of 2 cpu of a gang of `needed`, on a node with `cpu`, in a queue with a capability of `quota`.
+    fn bind_two(needed: u64, cpu: &str, quota: &str) -> (Vec<String>, Vec<String>) {
+        let node = json!({ "metadata": { "name": "n" }, "status": { "allocatable": { "cpu": cpu, "pods": "9" } } });
+        let queue = |name: &str, parent: &str, quota: &str| json!({ "metadata": { "name": name }, "spec": { "parent": parent, "capability": { "cpu": quota } } });
+        let group = json!({ "metadata": { "name": "g", "namespace": "ns" }, "spec": { "minMember": needed } });
+        let mut log = vec![
+            change(1, "nodes", Happened::Added, node),
+            change(2, "queues", Happened::Added, queue("q", "p", "100")),
+            change(3, "queues", Happened::Added, queue("p", "root", quota)),
+            change(4, "podgroups", Happened::Added, group),
+        ];
+        for (at, uid) in [(5, "a"), (7, "b")] {
+            log.push(change(at, "pods", Happened::Added, pod(uid, None)));
+            log.push(change(at + 1, "pods", Happened::Modified, pod(uid, Some("n"))));
+        }
+        let mut observer = Observer::default();
+        (observer.take_in(&log), observer.partial_gangs())
+    }
+
+    #[test]
+    fn an_oversold_node_or_queue_and_a_partial_gang_are_found_and_a_right_binding_is_not() {
+        assert_eq!(bind_two(2, "4", "4"), (Vec::new(), Vec::new()));
+        let (wrong, _) = bind_two(2, "3", "4");
+        assert!(matches!(wrong.as_slice(), [text] if text.contains("node n is oversold by pod b")), "{wrong:?}");
+        let (wrong, _) = bind_two(2, "4", "3");
+        assert!(matches!(wrong.as_slice(), [text] if text.contains("queue p is over its capability by pod b")), "{wrong:?}");
+        let (wrong, partial) = bind_two(3, "4", "4");
+        assert_eq!((wrong, partial), (Vec::new(), vec!["PodGroup g has 2 bound pods of 3 that it needs".to_owned()]));
+    }
+
+    #[test]
+    fn a_request_counts_init_containers_one_by_one_and_sidecars_with_the_containers() {
+        let of = |cpu: &str| json!({ "resources": { "requests": { "cpu": cpu } } });
+        let mut sidecar = of("1");
+        sidecar["restartPolicy"] = "Always".into();
+        let pod = json!({ "spec": { "initContainers": [of("2"), sidecar, of("3")], "containers": [of("1"), of("1")], "overhead": { "cpu": "500m" } } });
+        assert_eq!(request(&pod)["cpu"], 4_500_000_000, "the sidecar and the second init container, and the overhead");
+    }
+}
