@@ -88,7 +88,8 @@ pub(crate) enum Requires {
     Images,
     /// 100 spread constraints. All pods together name [`KEYS`] topology keys, and no two of them name the same in the same order.
     ManyKeys,
-    /// 100 terms: a spread over each of [`NODE_KEYS`] topology keys, as one pod may have, and anti-affinity in the domains of these, with selectors of its own.
+    /// 100 terms: a spread over each of [`NODE_KEYS`] topology keys, as one pod may have, and anti-affinity in the domains of these, with
+    /// selectors of its own.
     ManyTerms,
 }
 

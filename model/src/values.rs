@@ -1,7 +1,7 @@
 //! The values of a state of the model. They are small, so that millions of states fit into memory.
 //!
-//! UIDs and resourceVersions are labels from 1 (0 is none); [`crate::canon`] assigns them again in every state. This file has the real state and the caches.
-//! [`crate::real`] calls the code under test with them.
+//! UIDs and resourceVersions are labels from 1 (0 is none); [`crate::canon`] assigns them again in every state. This file has the real
+//! state and the caches. [`crate::real`] calls the code under test with them.
 
 use crate::packed::Packed;
 
@@ -58,7 +58,8 @@ impl Owner {
         if matches!(self.life, Life::Alive | Life::Unserved) { self } else { Self { life: Life::Gone, wants: 0, queue: 0 } }
     }
 
-    /// Returns the number of pods of our scheduler that it wants; `None` for a deleted owner. Each owner of a set wants one, whatever became of the set.
+    /// Returns the number of pods of our scheduler that it wants; `None` for a deleted owner. Each owner of a set wants one, whatever
+    /// became of the set.
     pub(crate) fn wanted(self, set: bool) -> Option<u8> {
         match self.life {
             _ if set => Some(self.wants),

@@ -10,8 +10,9 @@
 //!
 //! The same sums are also computed without reservations, with what pods use in the place of `taken`: the *unfilled* part of the floors.
 //!
-//! A queue without a floor has no child with a floor, so its unused guarantee is zero and it has no entry here. A cluster without guarantees has no cost.
-//! Floors follow from the tree, the limits and the nodes, and are computed again when those change. A charge changes only the sums on its way up.
+//! A queue without a floor has no child with a floor, so its unused guarantee is zero and it has no entry here. A cluster without
+//! guarantees has no cost. Floors follow from the tree, the limits and the nodes, and are computed again when those change. A charge
+//! changes only the sums on its way up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -246,8 +246,8 @@ pub(super) fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str>
     meta.annotations.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
 
-/// The features that nodes declare and pods need, with the rules of `component-helpers/nodedeclaredfeatures/features` (Kubernetes 1.36): from these two
-/// and nothing else a feature is inferred for scheduling.
+/// The features that nodes declare and pods need, with the rules of `component-helpers/nodedeclaredfeatures/features` (Kubernetes 1.36):
+/// from these two and nothing else a feature is inferred for scheduling.
 pub(super) const RESTART_ALL: &str = "RestartAllContainersOnContainerExits";
 pub(super) const HOST_NETWORK_USERS: &str = "UserNamespacesHostNetworkSupport";
 

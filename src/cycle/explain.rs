@@ -1,8 +1,8 @@
 //! Why is a PodGroup or a pod not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`,
 //! `words_of_nodes`).
 //!
-//! The counts are exact: every node is checked, and counted under the first predicate that refuses it; one that lacks resources under each of them, as in
-//! kube-scheduler.
+//! The counts are exact: every node is checked, and counted under the first predicate that refuses it; one that lacks resources under each
+//! of them, as in kube-scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -270,8 +270,8 @@ pub struct Exceeds {
     pub offered: Amount,
 }
 
-/// Claims of waiting pods that have a volume on some nodes only, or one of a class that waits for pods, or are tied to a node. They stay so, whatever becomes of
-/// the pods.
+/// Claims of waiting pods that have a volume on some nodes only, or one of a class that waits for pods, or are tied to a node. They stay
+/// so, whatever becomes of the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptVolumes {
     /// The first claim by name.
@@ -380,7 +380,8 @@ impl Refusal {
         format!("{}: {self}", self.code().as_str())
     }
 
-    /// The reason of the condition `PodScheduled` of a pod that waits for this: `Unschedulable`, for which autoscalers add nodes, only where a further node could help.
+    /// The reason of the condition `PodScheduled` of a pod that waits for this: `Unschedulable`, for which autoscalers add nodes, only
+    /// where a further node could help.
     #[must_use]
     pub fn pod_reason(&self) -> &'static str {
         let code = self.code();

@@ -1,7 +1,8 @@
 //! What are volumes of plugins that Kubernetes had before CSI to the CSI drivers that replace them?
 //!
-//! The rules of `csi-translation-lib` 0.36, as far as a placement depends on them: the handle by which attach limits count a volume, and the node affinity
-//! with the topology key of the driver. vSphere and Azure File are translated there, too, but neither attach limits nor node affinity of kube-scheduler use it.
+//! The rules of `csi-translation-lib` 0.36, as far as a placement depends on them: the handle by which attach limits count a volume, and
+//! the node affinity with the topology key of the driver. vSphere and Azure File are translated there, too, but neither attach limits nor
+//! node affinity of kube-scheduler use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Which waiting pods are refused because their namespace has too many selectors, and which of them is tried next?
 //!
-//! When a selector of a namespace goes, every such pod of that namespace is tried once more: the pods in the order in which they were refused, the namespaces in
-//! turn. So no pod waits because of pods that still have no room.
+//! When a selector of a namespace goes, every such pod of that namespace is tried once more: the pods in the order in which they were
+//! refused, the namespaces in turn. So no pod waits because of pods that still have no room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,7 +1,8 @@
 //! The cache: the facts about the cluster, and the changes that each event made to them.
 //!
-//! Facts arrive through [`Cache::apply_pod`] and its siblings, in any order and any number of times. The accounting and the counts are updated at once. Each
-//! function adds its changes as typed [`Change`]s. The modules above take them ([`Cache::take_changes`]) and decide what follows. The cache decides nothing.
+//! Facts arrive through [`Cache::apply_pod`] and its siblings, in any order and any number of times. The accounting and the counts are
+//! updated at once. Each function adds its changes as typed [`Change`]s. The modules above take them ([`Cache::take_changes`]) and decide
+//! what follows. The cache decides nothing.
 //!
 //! ```text
 //!                    apply: seen on a node
@@ -256,8 +257,8 @@ impl Cache {
         self.sharing.shares = None;
     }
 
-    /// Keeps what is collected for a status write small where no status is written: objects that are gone are forgotten. `longer` says whether so many
-    /// entries are too many for so many objects.
+    /// Keeps what is collected for a status write small where no status is written: objects that are gone are forgotten. `longer` says
+    /// whether so many entries are too many for so many objects.
     pub(in crate::cycle) fn bound_dirty(&mut self, longer: impl Fn(usize, usize) -> bool) {
         if longer(self.dirty.pods.len(), self.pods.len()) {
             let pods = &self.pods;

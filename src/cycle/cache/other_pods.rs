@@ -14,8 +14,8 @@ use super::{Cache, Change, Member, Wake};
 const MOST_AT_ONCE: usize = 16;
 
 impl Cache {
-    /// Records a pod, and where it counts; none where it has no node or has ended. The terms of a pod that is refused for its fields count for nothing: they may be
-    /// what it is refused for, and take no room from those of other pods.
+    /// Records a pod, and where it counts; none where it has no node or has ended. The terms of a pod that is refused for its fields count
+    /// for nothing: they may be what it is refused for, and take no room from those of other pods.
     pub(in crate::cycle) fn count_on(&mut self, facts: &PodFacts, place: Option<Place>) {
         let left = self.interested_on_its_node(&facts.uid);
         let is_refused = facts.node.is_none() && place.is_none() && !(facts.unsupported.is_empty() && facts.faults.is_empty());
@@ -130,8 +130,8 @@ impl Cache {
         }
     }
 
-    /// Finds the classes of those waiting pods again that other terms of anti-affinity keep away than before. Where that may be fewer, their PodGroups are tried
-    /// again: what they wait for is recorded by their former class.
+    /// Finds the classes of those waiting pods again that other terms of anti-affinity keep away than before. Where that may be fewer,
+    /// their PodGroups are tried again: what they wait for is recorded by their former class.
     pub(super) fn reclassify(&mut self) {
         for (set, may_be_fewer) in self.on_nodes.take_changed() {
             for uid in self.waiting_with.get(&set).cloned().unwrap_or_default() {

@@ -167,8 +167,8 @@ impl Cache {
         waiting.into_iter().for_each(|group| self.changed(Change::WaitingPod(group)));
     }
 
-    /// Takes in what no placement depends on: the resourceVersion, readiness, which matters to disruption budgets only, and the conditions and the nominated node,
-    /// which this scheduler writes itself. Returns whether nothing else about the pod changed.
+    /// Takes in what no placement depends on: the resourceVersion, readiness, which matters to disruption budgets only, and the conditions
+    /// and the nominated node, which this scheduler writes itself. Returns whether nothing else about the pod changed.
     fn take_what_moves_no_pod(&mut self, facts: &mut PodFacts) -> bool {
         let Some(known) = self.pods.get_mut(&facts.uid) else { return false };
         let ready = std::mem::replace(&mut facts.ready, known.facts.ready);
@@ -242,7 +242,8 @@ impl Cache {
         }
     }
 
-    /// A pod that has a node becomes a member of another PodGroup: what that reserves shrinks by a charge that was there before (A4), so its queue has room for others.
+    /// A pod that has a node becomes a member of another PodGroup: what that reserves shrinks by a charge that was there before (A4), so
+    /// its queue has room for others.
     fn notice_new_member(&mut self, facts: &PodFacts) {
         let moves = |known: &Member| known.state() == State::Placed && known.facts.group != facts.group;
         if !self.pods.get(&facts.uid).is_some_and(moves) {

@@ -1,6 +1,7 @@
 //! What does a program read about a refusal?
 //!
-//! [`Explanation`] is a refusal with its numbers, as JSON: `/debug/queues` has it, and `kubectl podgroup why` reads it back. It is made once, from the refusal.
+//! [`Explanation`] is a refusal with its numbers, as JSON: `/debug/queues` has it, and `kubectl podgroup why` reads it back. It is made
+//! once, from the refusal.
 
 use serde::{Deserialize, Serialize};
 

@@ -154,8 +154,8 @@ fn find(
     })
 }
 
-/// Returns the preemption again if these members leave room for what other PodGroups have reserved when the victims are gone (A7). If they do not, they wait
-/// for that, and no pod is preempted for it. A gang and its minimum come first themselves.
+/// Returns the preemption again if these members leave room for what other PodGroups have reserved when the victims are gone (A7). If they
+/// do not, they wait for that, and no pod is preempted for it. A gang and its minimum come first themselves.
 fn leaving_room(
     state: &mut SchedulingState,
     group: &Unplaced,

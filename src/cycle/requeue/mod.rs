@@ -88,8 +88,8 @@ impl Requeue {
         self.to_try.extend(refused.filter(|key| is_unreserved(key)).cloned());
     }
 
-    /// Records that more counts of what is reserved for minimums: a further member that has to leave room for them holds back no PodGroup of its fifo queue any more
-    /// (A6, A7).
+    /// Records that more counts of what is reserved for minimums: a further member that has to leave room for them holds back no PodGroup
+    /// of its fifo queue any more (A6, A7).
     pub(in crate::cycle) fn minimums_reserved(&mut self) {
         self.left_by_first.append(&mut self.first_is_further);
     }

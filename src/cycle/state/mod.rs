@@ -5,8 +5,8 @@
 //!                                    ╰── once for each PodGroup that changed: its reservation, its place in the backlog, its demand
 //! ```
 //!
-//! [`SchedulingState::follow`] is the one place that passes the cache's [`Change`]s on. What is derived of a PodGroup is computed there, when its facts are
-//! complete again. A cycle's own decisions are followed up in `binds` and `nominate`.
+//! [`SchedulingState::follow`] is the one place that passes the cache's [`Change`]s on. What is derived of a PodGroup is computed there,
+//! when its facts are complete again. A cycle's own decisions are followed up in `binds` and `nominate`.
 
 mod binds;
 mod hold;

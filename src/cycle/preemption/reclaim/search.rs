@@ -64,8 +64,8 @@ impl<'s, 'w> Search<'s, 'w> {
         self.units.iter().flat_map(|unit| unit.pods.iter().copied()).collect()
     }
 
-    /// Leaves out the units with a pod that the affinity of the gang selects, because the gang may have to be beside it. Returns whether the gang is placed
-    /// without all others.
+    /// Leaves out the units with a pod that the affinity of the gang selects, because the gang may have to be beside it. Returns whether
+    /// the gang is placed without all others.
     fn helps_to_keep_required(&mut self) -> bool {
         let required = self.stage.required_by(self.preemptor);
         let is_required = |pod: &usize| {
