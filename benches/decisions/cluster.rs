@@ -62,7 +62,6 @@ pub(crate) struct Size {
 /// What new pods require. Each gang selects its own members.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Requires {
-    /// Nothing.
     Nothing,
     /// In the first third of the gangs, a node selector, a node affinity and a toleration.
     Nodes,
@@ -96,7 +95,6 @@ pub(crate) enum Requires {
 /// The claims of every third new pod, one each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// None.
     None,
     /// Bound to a volume in one of the zones.
     Bound,

@@ -36,7 +36,6 @@ pub(crate) enum Life {
     Gone,
 }
 
-/// An owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) life: Life,
@@ -70,7 +69,6 @@ impl Owner {
     }
 }
 
-/// A pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Pod {
     /// The slot of its owner, or [`ORPHAN`].
@@ -202,7 +200,6 @@ pub(crate) struct Sent {
     pub(crate) listing: Option<Listing>,
 }
 
-/// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Back {
     Object(Seen),
@@ -237,7 +234,6 @@ pub(crate) struct GroupState {
     pub(crate) early: u8,
 }
 
-/// A controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ctrl {
     /// The position of each watch: owners, pods, PodGroups.

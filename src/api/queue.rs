@@ -227,9 +227,9 @@ pub struct QueueFacts {
     pub parent: Option<String>,
     /// The most resources that the queue may use.
     pub capability: Limits,
-    /// The stated fair share.
+    /// The fair share that the queue states; unset in a resource that it does not name.
     pub deserved: Limits,
-    /// The stated guarantee.
+    /// The guarantee that the queue states. How much of it is in force depends on the cluster and the parent.
     pub guarantee: Limits,
     /// The weight among the siblings; at least 1.
     pub weight: u32,

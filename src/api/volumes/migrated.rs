@@ -31,7 +31,6 @@ const PORTWORX: (&str, &str) = ("kubernetes.io/portworx-volume", "pxd.portworx.c
 /// A volume of a plugin that is migrated to a CSI driver.
 #[derive(Debug)]
 pub(super) struct Migrated {
-    /// The plugin.
     pub(super) plugin: &'static str,
     /// What attach limits count; none where the volume cannot be translated.
     pub(super) id: Option<VolumeId>,

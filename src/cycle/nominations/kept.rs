@@ -87,7 +87,6 @@ impl Nominations {
 }
 
 impl KeptPlace {
-    /// The node.
     pub(in crate::cycle) const fn node(&self) -> &Arc<str> {
         &self.lost.node
     }

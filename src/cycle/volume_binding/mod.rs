@@ -206,7 +206,6 @@ impl VolumeBindings {
         }
     }
 
-    /// Returns the binding.
     pub(in crate::cycle) fn get(&self, number: u64) -> Option<&VolumeBinding> {
         self.all.get(&number)
     }

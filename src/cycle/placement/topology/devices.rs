@@ -64,7 +64,6 @@ impl Devices {
         }
     }
 
-    /// Returns the wanted kinds.
     pub(super) const fn wanted(&self) -> &BTreeSet<ResourceName> {
         &self.wanted
     }

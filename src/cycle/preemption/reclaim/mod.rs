@@ -62,11 +62,9 @@ const MOST_STEPS: u32 = 2_000_000;
 /// The PodGroup that preempts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cycle) struct Preemptor<'a> {
-    /// The PodGroup.
     pub(in crate::cycle) group: &'a GroupKey,
     /// The name of its reservation (A4); empty where it has none.
     pub(in crate::cycle) reservation: &'a str,
-    /// Its queue.
     pub(in crate::cycle) queue: &'a str,
     /// The members that must be placed, all together, in the order in which they are placed.
     pub(in crate::cycle) members: &'a [Uid],

@@ -118,7 +118,6 @@ impl Victims {
         }
     }
 
-    /// Removes all victims.
     pub(super) fn clear(&mut self) {
         let all: Vec<usize> = self.chosen.iter().copied().collect();
         self.remove(&all);
