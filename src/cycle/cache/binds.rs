@@ -25,7 +25,7 @@ impl Cache {
         member.refusal = None;
         group.count(&member);
         if member.state() == State::Placed {
-            self.placed.join(member.facts.priority);
+            self.placed_priorities.join(member.facts.priority);
         }
         let facts = Arc::clone(&member.facts);
         self.pods.insert(placement.uid.clone(), member);

@@ -98,7 +98,7 @@ pub struct Cache {
     /// Our pods.
     pub(in crate::cycle) pods: ByKey<Uid, Member>,
     /// The priorities of our pods that have a node.
-    pub(in crate::cycle) placed: Counter<i32>,
+    pub(in crate::cycle) placed_priorities: Counter<i32>,
     /// The pods of other schedulers.
     foreign: foreign::ForeignPods,
     /// The nodes that are nominated for them.
@@ -141,7 +141,7 @@ impl Cache {
             classes: Classes::default(),
             finder: NodeFinder::default(),
             pods: ByKey::default(),
-            placed: Counter::default(),
+            placed_priorities: Counter::default(),
             foreign: foreign::ForeignPods::default(),
             nominated_by_others: NominatedByOthers::default(),
             leaving: BTreeMap::new(),
@@ -223,7 +223,7 @@ impl Cache {
     /// Returns the lowest priority that a pod with a node may have as a victim; none where no pod has a node.
     pub(in crate::cycle) fn lowest_priority(&self) -> Option<i32> {
         // A class may give a pod a lower priority than its own.
-        self.placed.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min()
+        self.placed_priorities.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min()
     }
 
     /// Adds or updates a priority class.

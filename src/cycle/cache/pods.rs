@@ -312,7 +312,7 @@ impl Cache {
             group.forget(&member);
         }
         if member.state() == State::Placed {
-            self.placed.leave(&member.facts.priority);
+            self.placed_priorities.leave(&member.facts.priority);
         }
         self.changed(Change::Group(member.facts.group.clone()));
         Some(member)
@@ -327,7 +327,7 @@ impl Cache {
             self.leaving.insert(member.facts.uid.clone(), member.facts.grace);
         }
         if member.state() == State::Placed {
-            self.placed.join(member.facts.priority);
+            self.placed_priorities.join(member.facts.priority);
         }
         let key = member.facts.group.clone();
         self.groups.get_or_default(&key).count(&member);
