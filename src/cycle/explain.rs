@@ -206,8 +206,8 @@ pub enum Refusal {
         first: GroupKey,
     },
     /// Waits for another reason, and no pod can be preempted that would help.
-    Kept {
-        /// The refusal.
+    WithoutPreemption {
+        /// Why it waits.
         refusal: Arc<Refusal>,
         /// Why no pod is preempted.
         why: Arc<NotPreempted>,
@@ -317,7 +317,7 @@ impl Refusal {
         match self {
             Self::Ceiling(Ceiling { queue, dimension, .. }) => Some(Lack { queue: Some(Arc::clone(queue)), dimension: dimension.clone() }),
             Self::Nodes { tally, .. } => tally.lacks().map(|dimension| Lack { queue: None, dimension: dimension.clone() }),
-            Self::Kept { refusal, .. } => refusal.lack(),
+            Self::WithoutPreemption { refusal, .. } => refusal.lack(),
             Self::Nominated { lack, .. } | Self::Backoff { lack, .. } => lack.clone(),
             Self::NoGroup { .. }
             | Self::Unsupported(_)
@@ -339,7 +339,7 @@ impl Refusal {
     /// Returns the refusal itself, without why no pod is preempted for it.
     #[must_use]
     pub fn cause(&self) -> &Self {
-        if let Self::Kept { refusal, .. } = self { refusal.cause() } else { self }
+        if let Self::WithoutPreemption { refusal, .. } = self { refusal.cause() } else { self }
     }
 
     /// The reason of the PodGroup's condition, in Volcano's words.
@@ -360,7 +360,7 @@ impl Refusal {
             | Self::Ceiling(_)
             | Self::Nodes { .. }
             | Self::Behind { .. }
-            | Self::Kept { .. }
+            | Self::WithoutPreemption { .. }
             | Self::Nominated { .. }
             | Self::Backoff { .. }
             | Self::Volumes { .. }

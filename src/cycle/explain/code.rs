@@ -294,7 +294,7 @@ impl<'a> Cause<'a> {
             }
             Refusal::Nodes { tally, .. } => Self::of_nodes(tally),
             Refusal::Behind { .. } => Self::plain(Code::BehindInFifoQueue),
-            Refusal::Kept { refusal, .. } => Self::of(refusal),
+            Refusal::WithoutPreemption { refusal, .. } => Self::of(refusal),
             Refusal::Nominated { lack, .. } => Self::of_lack(Code::WaitingForPreemption, lack.as_ref()),
             // A refused binding lacks nothing: what it waits for is another answer.
             Refusal::Backoff { step: Step::Bind, lack, .. } => Self::of_lack(Code::BindBackoff, lack.as_ref()),

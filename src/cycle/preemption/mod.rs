@@ -230,7 +230,7 @@ fn never_preempts(cache: &Cache, group: &Group, members: &[Uid]) -> Option<NotPr
 /// Adds to the refusal of the PodGroup why no pod is preempted for it. What has to change for the PodGroup is the same, and since when it waits.
 fn explain_no_preemption(cache: &mut Cache, key: &GroupKey, why: &Arc<NotPreempted>) {
     let Some(refusal) = cache.groups.get(key).and_then(|group| group.refusal.clone()) else { return };
-    let refusal = Arc::new(Refusal::Kept { refusal, why: Arc::clone(why) });
+    let refusal = Arc::new(Refusal::WithoutPreemption { refusal, why: Arc::clone(why) });
     cache.refuse_waiting(key, &refusal);
     cache.refuse_group(key, Some(refusal));
 }

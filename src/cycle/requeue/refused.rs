@@ -59,7 +59,7 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
         | Refusal::NotEnoughTasks { .. }
         | Refusal::NotEnoughPodsOfTask { .. }
         | Refusal::Behind { .. }
-        | Refusal::Kept { .. }
+        | Refusal::WithoutPreemption { .. }
         | Refusal::Nominated { .. }
         | Refusal::Backoff { .. }
         | Refusal::Volumes { .. }

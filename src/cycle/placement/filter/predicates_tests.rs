@@ -167,7 +167,7 @@ fn nodes_said(state: &SchedulingState) -> Vec<Reason> {
     let mut refusal = state.cache().groups()[&GroupKey::new("ns", "g")].refusal.as_deref();
     loop {
         match refusal {
-            Some(Refusal::Kept { refusal: inner, .. }) => refusal = Some(inner),
+            Some(Refusal::WithoutPreemption { refusal: inner, .. }) => refusal = Some(inner),
             Some(Refusal::Nodes { tally, .. }) => return tally.reasons.keys().cloned().collect(),
             _ => return Vec::new(),
         }
