@@ -110,7 +110,7 @@ pub enum Verb {
     Queue {
         /// Open or close
         #[command(subcommand)]
-        change: Change,
+        change: QueueChange,
     },
     /// Whether the scheduler's accounting agrees with a recount; exit status 1 if not
     Audit,
@@ -126,7 +126,7 @@ pub enum Verb {
 
 /// What is to become of a queue.
 #[derive(Debug, Subcommand)]
-pub enum Change {
+pub enum QueueChange {
     /// The queue takes PodGroups again, and so do the queues below it that are not closed themselves
     Open(Named),
     /// No PodGroup is admitted in the queue and the queues below it; placed pods keep running
