@@ -13,7 +13,7 @@ use super::quota::Quota;
 use super::refusal::{Bound, Ceiling, QueueRefusal};
 use super::reserved_minimums::ReservedMinimums;
 use super::tree::{Path, ROOT_QUEUE};
-use super::unused_guarantees::Change;
+use super::unused_guarantees::UnusedChange;
 
 impl Quota {
     /// Checks whether an amount more fits at every level of a queue (F1, F5, O2, T2). Only requested dimensions are checked, also those
@@ -68,7 +68,7 @@ impl Quota {
     pub(super) fn each_refusal(&self, path: &Path, asked: &Resources, mut refuses: impl FnMut(Amount, Ceiling) -> ControlFlow<()>) {
         let unused = self.unused_guarantees();
         // By dimension: how the charge changes the unused guarantee of the queue below, and its unfilled floors. Empty where there is no guarantee.
-        let mut changes: Vec<Option<[Change; 2]>> = vec![None; if unused.is_empty() { 0 } else { asked.len() }];
+        let mut changes: Vec<Option<[UnusedChange; 2]>> = vec![None; if unused.is_empty() { 0 } else { asked.len() }];
         for queue in path.iter() {
             let limits = self.limits.get(queue);
             let (charged, reserved) = (self.charged.subtree(queue), self.reserved.subtree(queue));
@@ -186,7 +186,7 @@ struct Level<'a> {
     used: Amount,
     /// The part of it that is only reserved.
     reserved: Amount,
-    change: Change,
+    change: UnusedChange,
     /// The part of the floors in it and below it that pods do not fill after the charge.
     unfilled: Amount,
 }
