@@ -21,7 +21,6 @@ mod binds;
 mod budgets;
 mod changes;
 pub(in crate::cycle) mod counter;
-mod crowded;
 mod demands;
 mod foreign;
 pub mod gang;
@@ -33,6 +32,7 @@ pub mod phase;
 mod pods;
 mod queues;
 mod rank;
+mod refused_for_selectors;
 pub(in crate::cycle) mod reservation;
 mod volumes;
 
@@ -90,7 +90,7 @@ pub struct Cache {
     /// Our waiting pods, by label set.
     waiting_with: BTreeMap<LabelSetId, BTreeSet<Uid>>,
     /// Those of our waiting pods that are refused because their namespace has too many selectors.
-    crowded: crowded::Crowded,
+    refused_for_selectors: refused_for_selectors::RefusedForSelectors,
     /// The scheduling classes: the pods of a class are the same to every node.
     pub(in crate::cycle) classes: Classes,
     /// Finds the best node for a pod.
@@ -137,7 +137,7 @@ impl Cache {
             csi_nodes: BTreeMap::new(),
             on_nodes: PlacedPods::default(),
             waiting_with: BTreeMap::new(),
-            crowded: crowded::Crowded::default(),
+            refused_for_selectors: refused_for_selectors::RefusedForSelectors::default(),
             classes: Classes::default(),
             finder: NodeFinder::default(),
             pods: ByKey::default(),
@@ -273,8 +273,8 @@ impl Cache {
 }
 
 #[cfg(test)]
-mod crowded_tests;
-#[cfg(test)]
 mod deleted_queue_tests;
 #[cfg(test)]
 mod foreign_tests;
+#[cfg(test)]
+mod refused_for_selectors_tests;

@@ -71,29 +71,29 @@ impl Cache {
     }
 
     /// Refuses a waiting pod with more selectors than are told apart in its namespace. One that cannot be read says that instead.
-    pub(super) fn refuse_crowded(&mut self, facts: &mut PodFacts) {
+    pub(super) fn refuse_for_selectors(&mut self, facts: &mut PodFacts) {
         if facts.node.is_none() && facts.faults.is_empty() && self.on_nodes.has_no_room_for(&facts.terms) {
             facts.unsupported.push(Unsupported::Selector);
-            self.crowded.insert(&facts.uid, &facts.terms.namespace);
+            self.refused_for_selectors.insert(&facts.uid, &facts.terms.namespace);
         } else {
-            self.crowded.remove(&facts.uid);
+            self.refused_for_selectors.remove(&facts.uid);
         }
     }
 
     /// Tries some of the pods again that were refused for their selectors, after selectors of their namespaces went.
-    pub(in crate::cycle) fn admit_crowded(&mut self) {
+    pub(in crate::cycle) fn retry_refused_for_selectors(&mut self) {
         // A class outlives its pods for a while, and holds their selectors.
-        if !self.crowded.is_empty() && self.classes.free_selectors(&mut self.on_nodes) {
+        if !self.refused_for_selectors.is_empty() && self.classes.free_selectors(&mut self.on_nodes) {
             self.room_if_empty.clear();
         }
         for namespace in self.on_nodes.take_rooms_made() {
-            self.crowded.room_made(&namespace);
+            self.refused_for_selectors.room_made(&namespace);
         }
         for _ in 0..MOST_AT_ONCE {
-            let Some(uid) = self.crowded.take_next() else { return };
+            let Some(uid) = self.refused_for_selectors.take_next() else { return };
             let Some(member) = self.pods.get(&uid) else { continue };
             if self.on_nodes.has_no_room_for(&member.facts.terms) {
-                self.crowded.insert(&uid, &member.facts.terms.namespace);
+                self.refused_for_selectors.insert(&uid, &member.facts.terms.namespace);
                 continue;
             }
             let mut facts = PodFacts::clone(&member.facts);
@@ -105,8 +105,8 @@ impl Cache {
     }
 
     /// Returns whether pods that were refused for their selectors are to be tried again.
-    pub(in crate::cycle) fn has_crowded_to_try(&self) -> bool {
-        self.crowded.is_due()
+    pub(in crate::cycle) fn has_refused_for_selectors_to_try(&self) -> bool {
+        self.refused_for_selectors.is_due()
     }
 
     /// Adds a waiting pod to the users of its class.

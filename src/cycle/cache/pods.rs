@@ -130,7 +130,7 @@ impl Cache {
         if facts.node.is_some() {
             (facts.charged_queue, facts.queue_path) = self.settled_queue(&facts);
         }
-        self.refuse_crowded(&mut facts);
+        self.refuse_for_selectors(&mut facts);
         if self.take_what_moves_no_pod(&mut facts) {
             return;
         }
@@ -204,7 +204,7 @@ impl Cache {
         }
         self.foreign_pod_gone(uid);
         self.leaving.remove(uid);
-        self.crowded.remove(uid);
+        self.refused_for_selectors.remove(uid);
         self.count_no_more(uid);
         self.release(uid);
         self.changed(Change::PodGone(uid.clone()));

@@ -1,6 +1,6 @@
 //! Where kube-scheduler and our predicates differ on purpose: the tables of docs/scheduling.md and
 //! docs/decisions/2026-11-23-pods-that-matter-to-each-other.md. `nominated` holds the row about nominated pods, and
-//! `api/pod_terms_tests.rs` and `cycle/cache/crowded_tests.rs` those about limits for selectors.
+//! `api/pod_terms_tests.rs` and `cycle/cache/refused_for_selectors_tests.rs` those about limits for selectors.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::api::Uid;
 
 /// The pods that are refused for their selectors.
 #[derive(Debug, Default)]
-pub(super) struct Crowded {
+pub(super) struct RefusedForSelectors {
     /// Each with its namespace and its ticket.
     pods: BTreeMap<Uid, (Arc<str>, u64)>,
     /// By namespace.
@@ -31,7 +31,7 @@ struct Line {
     until: u64,
 }
 
-impl Crowded {
+impl RefusedForSelectors {
     /// Adds a pod that is refused, as the last of its namespace; nothing if it is there.
     pub(super) fn insert(&mut self, uid: &Uid, namespace: &Arc<str>) {
         if self.pods.contains_key(uid) {
