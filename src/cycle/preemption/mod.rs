@@ -5,7 +5,7 @@
 //! follow a moment later.
 
 mod again;
-mod misfits;
+mod left_out;
 mod partial_gang;
 pub(in crate::cycle) mod reclaim;
 
@@ -102,7 +102,7 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
     let (mut why, mut soon) = (None, false);
     while count > 0 {
         let find = |state: &mut SchedulingState, members: &[Uid]| find(state, policy, group, members);
-        let Some(outcome) = misfits::search(state, &group.members, count, group.first, find) else { break };
+        let Some(outcome) = left_out::search(state, &group.members, count, group.first, find) else { break };
         match outcome {
             Ok(found) => {
                 // Where no victim is needed, terminating pods are enough, and their room is free soon.
