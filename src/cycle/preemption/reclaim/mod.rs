@@ -26,7 +26,7 @@ mod by_node;
 mod candidates;
 #[cfg(test)]
 mod differential;
-mod few;
+mod fewest;
 mod search;
 mod spare;
 mod stage;

@@ -44,13 +44,13 @@ impl<'s, 'w> Search<'s, 'w> {
         if let Err(Some(refusal)) = self.try_with(&self.all())
             && !self.helps_to_keep_required()
         {
-            return match self.few() {
+            return match self.fewest() {
                 Some(places) => Ok(self.spare(places)),
                 None => Err(NotPreempted::Unplaceable(Box::new(refusal))),
             };
         }
         let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.alternatives());
-        match found.or_else(|| self.few()) {
+        match found.or_else(|| self.fewest()) {
             Some(places) => Ok(self.spare(places)),
             None => {
                 let every = self.is_small() && !self.is_spent() && !self.stage.others_matter_to(self.preemptor);

@@ -13,7 +13,7 @@ const MOST: usize = 3;
 impl Search<'_, '_> {
     /// Returns the places of the gang without the fewest units, the cheapest of these; none where more are needed, there are too many
     /// units, or the gang counts no other pods.
-    pub(super) fn few(&mut self) -> Option<Places> {
+    pub(super) fn fewest(&mut self) -> Option<Places> {
         if !self.is_small() || !self.stage.others_matter_to(self.preemptor) {
             return None;
         }
