@@ -28,11 +28,11 @@ mod candidates;
 mod differential;
 mod fewest;
 mod search;
-mod spare;
 mod stage;
 #[cfg(test)]
 mod tests;
 mod units;
+mod unneeded;
 mod victims;
 
 use std::collections::BTreeSet;

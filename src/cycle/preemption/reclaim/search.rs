@@ -45,13 +45,13 @@ impl<'s, 'w> Search<'s, 'w> {
             && !self.helps_to_keep_required()
         {
             return match self.fewest() {
-                Some(places) => Ok(self.spare(places)),
+                Some(places) => Ok(self.spare_unneeded(places)),
                 None => Err(NotPreempted::Unplaceable(Box::new(refusal))),
             };
         }
         let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.alternatives());
         match found.or_else(|| self.fewest()) {
-            Some(places) => Ok(self.spare(places)),
+            Some(places) => Ok(self.spare_unneeded(places)),
             None => {
                 let every = self.is_small() && !self.is_spent() && !self.stage.others_matter_to(self.preemptor);
                 Err(NotPreempted::NotEnough { limits, refusal: Box::new(last.unwrap_or(without)), every })

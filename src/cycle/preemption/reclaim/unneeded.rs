@@ -18,7 +18,7 @@ const MOST_CHOICES: usize = 100;
 const MANY: usize = 64;
 
 impl Search<'_, '_> {
-    pub(super) fn spare(mut self, mut places: Places) -> Preemption {
+    pub(super) fn spare_unneeded(mut self, mut places: Places) -> Preemption {
         if self.victims.chosen().len() > MANY {
             self.spare_elsewhere(&mut places);
         }
