@@ -22,8 +22,8 @@
 //! sparing, an unneeded pod may be evicted; every other rule holds all the same (R12).
 
 mod alternatives;
-mod by_node;
 mod candidates;
+mod cheapest_node;
 #[cfg(test)]
 mod differential;
 mod fewest;

@@ -2,7 +2,7 @@
 //!
 //! First the shortest enough beginning of R7's order is found by halving, with a placement of the gang at each step. A candidate that the
 //! rules forbid after the earlier ones is skipped. That is the cheapest set where room is equal everywhere. Other searches follow: by node
-//! ([`by_node`](super::by_node)) where room is in pieces, and over alternative sets ([`alternatives`](super::alternatives)) where one
+//! ([`cheapest_node`](super::cheapest_node)) where room is in pieces, and over alternative sets ([`alternatives`](super::alternatives)) where one
 //! victim forbids another that would help.
 
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ impl<'s, 'w> Search<'s, 'w> {
                 None => Err(NotPreempted::Unplaceable(Box::new(refusal))),
             };
         }
-        let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.alternatives());
+        let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_cheapest_node()).or_else(|| self.alternatives());
         match found.or_else(|| self.fewest()) {
             Some(places) => Ok(self.spare_unneeded(places)),
             None => {

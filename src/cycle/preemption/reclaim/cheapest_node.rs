@@ -29,7 +29,7 @@ struct Room {
 }
 
 impl Search<'_, '_> {
-    pub(super) fn by_node(&mut self) -> Option<Places> {
+    pub(super) fn by_cheapest_node(&mut self) -> Option<Places> {
         self.victims.clear();
         let mut units = BTreeMap::<Arc<str>, Vec<usize>>::new();
         for (at, unit) in self.units.iter().enumerate() {
