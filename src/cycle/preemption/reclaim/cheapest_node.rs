@@ -11,9 +11,9 @@ use crate::cycle::explain::Refusal;
 use crate::cycle::placement::class::ClassId;
 use crate::resources::Resources;
 
+use super::eviction_units::Rank;
 use super::search::Search;
 use super::stage::Places;
-use super::units::Rank;
 
 /// The most rounds, each with more victims.
 const ROUNDS: u32 = 16;

@@ -26,12 +26,12 @@ mod candidates;
 mod cheapest_node;
 #[cfg(test)]
 mod differential;
+mod eviction_units;
 mod fewest;
 mod search;
 mod stage;
 #[cfg(test)]
 mod tests;
-mod units;
 mod unneeded;
 mod victims;
 
@@ -163,7 +163,7 @@ pub(in crate::cycle) fn find(
     let answer = if found.candidates.is_empty() {
         Err(NotPreempted::NoCandidates(Box::new(found.excluded)))
     } else {
-        let units = units::units(&found.candidates, &found.gangs);
+        let units = eviction_units::units(&found.candidates, &found.gangs);
         Search::new(&mut stage, preemptor, budgets.left, found, units).run(refusal)
     };
     answer.map_err(|why| if binding { NotPreempted::Soon(Box::new(why)) } else { why })

@@ -13,8 +13,8 @@ use crate::cycle::explain::{Limit, NotPreempted, Refusal};
 use super::Preemption;
 use super::Preemptor;
 use super::candidates::Found;
+use super::eviction_units::Unit;
 use super::stage::{Places, Stage};
-use super::units::Unit;
 use super::victims::Victims;
 
 /// A search with its present victims.

@@ -13,7 +13,7 @@ use crate::resources::{Amount, ResourceName, Resources};
 use super::MOST_STEPS;
 use super::candidates::{Candidate, Found, Gang};
 
-use super::units::Unit;
+use super::eviction_units::Unit;
 
 /// A queue below the common ancestor, without the victims.
 #[derive(Debug)]
