@@ -19,15 +19,15 @@ mod parked;
 mod preemption_retries;
 #[cfg(test)]
 mod preemption_retries_tests;
+#[cfg(test)]
+mod preempts_again_tests;
 mod refused;
 mod timers;
 mod wake;
 #[cfg(test)]
+mod wake_counts_tests;
+#[cfg(test)]
 mod wake_tests;
-#[cfg(test)]
-mod waking_tests;
-#[cfg(test)]
-mod woken_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
