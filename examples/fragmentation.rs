@@ -1,9 +1,11 @@
 //! How many whole nodes stay free for large gangs while small ones come and go?
 //!
-//! 200 nodes with 8 GPUs. Gangs of 1 to 4 members with 1, 2, 4 or 8 GPUs each arrive and end; each gang is placed whole, one member after another, or not at all. At a given use the
-//! nodes with 8 free GPUs are counted: that is the largest gang of members with 8 GPUs that fits. The same trace is placed by the rules of this scheduler and by those of
-//! kube-scheduler 1.36 with its default configuration, written here from their meaning: `NodeResourcesFit` with `LeastAllocated` and
-//! `NodeResourcesBalancedAllocation` for cpu and memory, a random one of the best nodes, and not more than 100 of 200 nodes looked at. The bound is what remains where all used GPUs are on as few nodes as possible.
+//! 200 nodes with 8 GPUs. Gangs of 1 to 4 members with 1, 2, 4 or 8 GPUs each arrive and end; each gang is placed whole, one member after
+//! another, or not at all. At a given use the nodes with 8 free GPUs are counted: that is the largest gang of members with 8 GPUs that
+//! fits. The same trace is placed by the rules of this scheduler and by those of kube-scheduler 1.36 with its default configuration,
+//! written here from their meaning: `NodeResourcesFit` with `LeastAllocated` and `NodeResourcesBalancedAllocation` for cpu and memory, a
+//! random one of the best nodes, and not more than 100 of 200 nodes looked at. The bound is what remains where all used GPUs are on as few
+//! nodes as possible.
 //!
 //! `cargo run --release --example fragmentation` prints the table of docs/scheduling.md. Seeds are fixed, so it prints the same each time.
 

@@ -1,5 +1,5 @@
-//! Writes the table of values into the chart's README, from its schema (what a value means) and `values.yaml` (what it is unless somebody says otherwise).
-//! Called by `make generate`, from the repository's root.
+//! Writes the table of values into the chart's README, from its schema (what a value means) and `values.yaml` (what it is unless somebody
+//! says otherwise). Called by `make generate`, from the repository's root.
 
 use serde_json::{Map, Value};
 

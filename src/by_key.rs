@@ -1,8 +1,8 @@
 //! A map with fast lookups and iteration in the order of the keys.
 //!
-//! The pods and PodGroups of a large cluster do not fit into the caches of a processor. A lookup in a tree reads about six places in memory, in a hash table one or two.
-//! Every placement needs several lookups, so the difference is measurable. An iteration sorts the entries first, so no result depends on the order of
-//! hashes.
+//! The pods and PodGroups of a large cluster do not fit into the caches of a processor. A lookup in a tree reads about six places in
+//! memory, in a hash table one or two. Every placement needs several lookups, so the difference is measurable. An iteration sorts the
+//! entries first, so no result depends on the order of hashes.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Runs differential tests.
 //!
-//! A differential test draws cases (histories, small clusters) from a seed. It runs each case on the real code and on a reference, and shrinks and prints the
-//! first difference. `PODGROUP_TEST_SEED` repeats an earlier run.
+//! A differential test draws cases (histories, small clusters) from a seed. It runs each case on the real code and on a reference, and
+//! shrinks and prints the first difference. `PODGROUP_TEST_SEED` repeats an earlier run.
 
 use std::cell::{Cell, RefCell};
 
@@ -47,8 +47,8 @@ impl<S: Strategy> DifferentialTest<S> {
         TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
     }
 
-    /// Runs all cases, and panics with every difference. `compare` gets the number of the case on its thread, the case, and the statistics of its thread.
-    /// `summary` writes the statistics as one line. Returns the statistics of each thread.
+    /// Runs all cases, and panics with every difference. `compare` gets the number of the case on its thread, the case, and the statistics
+    /// of its thread. `summary` writes the statistics as one line. Returns the statistics of each thread.
     pub(crate) fn run<Statistics: Default + Send>(
         &self,
         settings: &Settings,

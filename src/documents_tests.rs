@@ -1,7 +1,9 @@
 //! Checks that the documents agree with the code: names, flags, reasons and the version, in both directions where possible.
 //!
-//! The tables of flags and codes in `docs/reference.md` and `docs/plugin.md` are written by this: `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
+//! The tables of flags and codes in `docs/reference.md` and `docs/plugin.md` are written by this:
+//! `PODGROUP_GENERATE=1 cargo test --lib documents`, which `make generate` calls.
 
+mod comments_tests;
 mod links_tests;
 mod manifests_tests;
 mod messages_tests;

@@ -1,8 +1,8 @@
 //! Which random cases do the tests of this run draw?
 //!
-//! All random tests of a run use one seed. It is new in every run, and each test prints it. cargo hides that where the test passes, so `make unit` chooses the seed
-//! and prints it first. A test that fails is repeated with `PODGROUP_TEST_SEED=<seed> cargo test <name>`, with the same `PODGROUP_TEST_TIMES`: by this number
-//! every test has more cases (`make soak`).
+//! All random tests of a run use one seed. It is new in every run, and each test prints it. cargo hides that where the test passes, so
+//! `make unit` chooses the seed and prints it first. A test that fails is repeated with `PODGROUP_TEST_SEED=<seed> cargo test <name>`, with
+//! the same `PODGROUP_TEST_TIMES`: by this number every test has more cases (`make soak`).
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
@@ -55,8 +55,8 @@ fn every_property_test_names_its_seed() {
     assert!(without.is_empty(), "no seed of the run: {without:?}");
 }
 
-/// Returns whether each property test of a source file has the settings of this module: each block, and each runner that the file makes itself. The runner of
-/// `src/differential.rs` is not among them: its seed comes with its settings.
+/// Returns whether each property test of a source file has the settings of this module: each block, and each runner that the file makes
+/// itself. The runner of `src/differential.rs` is not among them: its seed comes with its settings.
 fn names_its_seed(source: &str) -> bool {
     // Written in parts, so that this file does not contain them.
     let (block, runner) = (["proptest", "! {\n"].concat(), ["TestRunner", "::"].concat());

@@ -62,7 +62,6 @@ pub(crate) struct Size {
 /// What new pods require. Each gang selects its own members.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Requires {
-    /// Nothing.
     Nothing,
     /// In the first third of the gangs, a node selector, a node affinity and a toleration.
     Nodes,
@@ -88,14 +87,14 @@ pub(crate) enum Requires {
     Images,
     /// 100 spread constraints. All pods together name [`KEYS`] topology keys, and no two of them name the same in the same order.
     ManyKeys,
-    /// 100 terms: a spread over each of [`NODE_KEYS`] topology keys, as one pod may have, and anti-affinity in the domains of these, with selectors of its own.
+    /// 100 terms: a spread over each of [`NODE_KEYS`] topology keys, as one pod may have, and anti-affinity in the domains of these, with
+    /// selectors of its own.
     ManyTerms,
 }
 
 /// The claims of every third new pod, one each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claims {
-    /// None.
     None,
     /// Bound to a volume in one of the zones.
     Bound,

@@ -1,5 +1,6 @@
-//! Benchmarks of a cycle that places pods. They start from one size (5,000 nodes, 10,000 pods in gangs of 8, no running pods, one queue) and change
-//! one dimension at a time. The time is from the last event to the plan, with every placement charged. No shortlist of nodes is left from an earlier cycle.
+//! Benchmarks of a cycle that places pods. They start from one size (5,000 nodes, 10,000 pods in gangs of 8, no running pods, one queue)
+//! and change one dimension at a time. The time is from the last event to the plan, with every placement charged. No shortlist of nodes is
+//! left from an earlier cycle.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};

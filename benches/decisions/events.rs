@@ -39,8 +39,8 @@ pub(crate) fn nothing(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One event and its cycle in a full cluster with 10,000 waiting pods that cannot be placed: gangs with the same template, pods that each have their own
-/// class, and gangs whose pods have labels of their own while one running pod has anti-affinity.
+/// One event and its cycle in a full cluster with 10,000 waiting pods that cannot be placed: gangs with the same template, pods that each
+/// have their own class, and gangs whose pods have labels of their own while one running pod has anti-affinity.
 pub(crate) fn full(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("full");
     group.sampling_mode(SamplingMode::Flat);

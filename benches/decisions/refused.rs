@@ -1,4 +1,5 @@
-//! Benchmarks of a cycle that finds no nodes for one gang of 30, on 5,000 nodes with room for each member alone: what its orders, its domains and the search cost.
+//! Benchmarks of a cycle that finds no nodes for one gang of 30, on 5,000 nodes with room for each member alone: what its orders, its
+//! domains and the search cost.
 
 use criterion::{Criterion, SamplingMode};
 

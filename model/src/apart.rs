@@ -1,7 +1,7 @@
 //! Projects a state with two owners onto one of them, to show that owners do not interfere.
 //!
-//! The other owner is removed from the real state, from the histories of the watches and from the controllers. The result must be a state of the world with
-//! only one owner. Then owners can be checked one by one.
+//! The other owner is removed from the real state, from the histories of the watches and from the controllers. The result must be a state
+//! of the world with only one owner. Then owners can be checked one by one.
 
 use crate::canon::canonical;
 use crate::values::{ELSEWHERE, GroupState, Life, ORPHAN, Owner, Pod, Pods, SLOTS, State};

@@ -45,8 +45,8 @@ pub(crate) fn has_seen_all(state: &State, ctrl: usize) -> bool {
     (0..3).all(|kind| usize::from(state.ctrls[ctrl].at[kind]) + 1 == state.length(kind))
 }
 
-/// Checks L1: an owner that wants pods has its PodGroup, with the right spec and without a mark. A deleted owner, an owner that wants no pods, and one whose pods
-/// all name another PodGroup have none.
+/// Checks L1: an owner that wants pods has its PodGroup, with the right spec and without a mark. A deleted owner, an owner that wants no
+/// pods, and one whose pods all name another PodGroup have none.
 pub(crate) fn is_right(state: &State) -> bool {
     (0..SLOTS).all(|slot| {
         let owner = state.owners[slot];

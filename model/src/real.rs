@@ -1,7 +1,8 @@
-//! Calls the code under test: the real [`decide`], the real [`Memory`], the real translation of replies, the real dialect, and the real membership of pods.
-//! The model does not repeat any of this code.
+//! Calls the code under test: the real [`decide`], the real [`Memory`], the real translation of replies, the real dialect, and the real
+//! membership of pods. The model does not repeat any of this code.
 //!
-//! The code is pure, so each distinct question is computed once and its answer stored ([`Answers`]). The writes of the dialect are in [`crate::protocol`].
+//! The code is pure, so each distinct question is computed once and its answer stored ([`Answers`]). The writes of the dialect are in
+//! [`crate::protocol`].
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};

@@ -1,7 +1,7 @@
 //! Searches every state of a world breadth first and stores the graph, for two properties that stateright cannot check.
 //!
-//! * **Liveness** (AG EF; L2 in a PodGroup's life): the search goes backwards from the goals, over steps that are neither faults nor new actions of others.
-//!   (`Property::eventually` follows paths, and treats a cycle as an end.)
+//! * **Liveness** (AG EF; L2 in a PodGroup's life): the search goes backwards from the goals, over steps that are neither faults nor new
+//!   actions of others. (`Property::eventually` follows paths, and treats a cycle as an end.)
 //! * **No endless writes**: after others have stopped and the programs have seen it, no cycle of the programs' own steps changes what they write.
 
 use std::collections::hash_map::Entry;

@@ -1,4 +1,5 @@
-//! The modelled API server and the other writers of the cluster. S1 and S2 are checked when a DELETE is applied, because only a DELETE can break them.
+//! The modelled API server and the other writers of the cluster. S1 and S2 are checked when a DELETE is applied, because only a DELETE can
+//! break them.
 
 use crate::mutant::Mutant;
 use crate::protocol::{Guards, protocol, slot_of};

@@ -1,7 +1,7 @@
 //! The values of a state of the model. They are small, so that millions of states fit into memory.
 //!
-//! UIDs and resourceVersions are labels from 1 (0 is none); [`crate::canon`] assigns them again in every state. This file has the real state and the caches.
-//! [`crate::real`] calls the code under test with them.
+//! UIDs and resourceVersions are labels from 1 (0 is none); [`crate::canon`] assigns them again in every state. This file has the real
+//! state and the caches. [`crate::real`] calls the code under test with them.
 
 use crate::packed::Packed;
 
@@ -36,7 +36,6 @@ pub(crate) enum Life {
     Gone,
 }
 
-/// An owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) life: Life,
@@ -58,7 +57,8 @@ impl Owner {
         if matches!(self.life, Life::Alive | Life::Unserved) { self } else { Self { life: Life::Gone, wants: 0, queue: 0 } }
     }
 
-    /// Returns the number of pods of our scheduler that it wants; `None` for a deleted owner. Each owner of a set wants one, whatever became of the set.
+    /// Returns the number of pods of our scheduler that it wants; `None` for a deleted owner. Each owner of a set wants one, whatever
+    /// became of the set.
     pub(crate) fn wanted(self, set: bool) -> Option<u8> {
         match self.life {
             _ if set => Some(self.wants),
@@ -69,7 +69,6 @@ impl Owner {
     }
 }
 
-/// A pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Pod {
     /// The slot of its owner, or [`ORPHAN`].
@@ -201,7 +200,6 @@ pub(crate) struct Sent {
     pub(crate) listing: Option<Listing>,
 }
 
-/// A reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Back {
     Object(Seen),
@@ -236,7 +234,6 @@ pub(crate) struct GroupState {
     pub(crate) early: u8,
 }
 
-/// A controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ctrl {
     /// The position of each watch: owners, pods, PodGroups.

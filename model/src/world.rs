@@ -1,6 +1,7 @@
 //! A world: a bounded scenario that is searched completely, as a [`stateright::Model`].
 //!
-//! A world is bounded by the number of actions that may still happen ([`Left`], crashes, new lists, pods at a time). The depth of the search has no bound.
+//! A world is bounded by the number of actions that may still happen ([`Left`], crashes, new lists, pods at a time). The depth of the
+//! search has no bound.
 
 use stateright::{Model, Property};
 

@@ -173,7 +173,8 @@ impl Accounting {
         free
     }
 
-    /// Keeps the place of a pod that is gone: it stays charged on its node, and in no queue, as a nomination. Nothing where this name is charged already.
+    /// Keeps the place of a pod that is gone: it stays charged on its node, and in no queue, as a nomination. Nothing where this name is
+    /// charged already.
     pub fn keep(&mut self, name: &Uid, node: &str, resources: &Resources) {
         if !self.stages.contains_key(name) {
             self.charge(name, Some(node), None, resources, Stage::Nominated);

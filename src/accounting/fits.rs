@@ -1,8 +1,8 @@
 //! Decides whether an amount more fits in a queue, at every level.
 //!
-//! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6). Admission, placement and preemption
-//! use it; beside it, a pod that may not be preempted also stays within the entitlement of its queue (`within_entitlement`). Its cost is the depth times the
-//! dimensions, however many queues there are.
+//! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6). Admission, placement and preemption use it;
+//! beside it, a pod that may not be preempted also stays within the entitlement of its queue (`within_entitlement`). Its cost is the depth
+//! times the dimensions, however many queues there are.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::quota::Quota;
 use super::refusal::{Bound, Ceiling, QueueRefusal};
 use super::reserved_minimums::ReservedMinimums;
 use super::tree::{Path, ROOT_QUEUE};
-use super::unused_guarantees::Change;
+use super::unused_guarantees::UnusedChange;
 
 impl Quota {
     /// Checks whether an amount more fits at every level of a queue (F1, F5, O2, T2). Only requested dimensions are checked, also those
@@ -36,8 +36,8 @@ impl Quota {
         first
     }
 
-    /// Every ceiling that refuses so much more, as [`Quota::fits`] would name them one after the other: from the queue upwards, in each by dimension. Empty where the
-    /// queue is broken.
+    /// Every ceiling that refuses so much more, as [`Quota::fits`] would name them one after the other: from the queue upwards, in each by
+    /// dimension. Empty where the queue is broken.
     #[must_use]
     pub fn refusals(&self, queue: &str, asked: &Resources) -> Vec<Ceiling> {
         let mut all = Vec::new();
@@ -63,12 +63,12 @@ impl Quota {
         offered && path.iter().all(below)
     }
 
-    /// Calls `refuses` for every ceiling that refuses the amount (F1, F5), with the amount by which it is exceeded. The order is from the queue upwards, and
-    /// by dimension; a queue may refuse twice in one dimension. Stops on `Break`.
+    /// Calls `refuses` for every ceiling that refuses the amount (F1, F5), with the amount by which it is exceeded. The order is from the
+    /// queue upwards, and by dimension; a queue may refuse twice in one dimension. Stops on `Break`.
     pub(super) fn each_refusal(&self, path: &Path, asked: &Resources, mut refuses: impl FnMut(Amount, Ceiling) -> ControlFlow<()>) {
         let unused = self.unused_guarantees();
         // By dimension: how the charge changes the unused guarantee of the queue below, and its unfilled floors. Empty where there is no guarantee.
-        let mut changes: Vec<Option<[Change; 2]>> = vec![None; if unused.is_empty() { 0 } else { asked.len() }];
+        let mut changes: Vec<Option<[UnusedChange; 2]>> = vec![None; if unused.is_empty() { 0 } else { asked.len() }];
         for queue in path.iter() {
             let limits = self.limits.get(queue);
             let (charged, reserved) = (self.charged.subtree(queue), self.reserved.subtree(queue));
@@ -97,8 +97,8 @@ impl Quota {
         }
     }
 
-    /// Checks whether a member of the queue beyond the minimum of its PodGroup leaves room for what other PodGroups have reserved for their minimum, in what all nodes
-    /// offer together (A7).
+    /// Checks whether a member of the queue beyond the minimum of its PodGroup leaves room for what other PodGroups have reserved for their
+    /// minimum, in what all nodes offer together (A7).
     ///
     /// # Errors
     ///
@@ -108,7 +108,8 @@ impl Quota {
         self.leaves(asked, reserved.all()).or_else(|_| self.leaves(asked, &reserved.before(queue, self)))
     }
 
-    /// Checks whether such a member leaves room for this, which comes before it. What is zero needs no room, even if more is used than the nodes offer.
+    /// Checks whether such a member leaves room for this, which comes before it. What is zero needs no room, even if more is used than the
+    /// nodes offer.
     ///
     /// # Errors
     ///
@@ -117,7 +118,8 @@ impl Quota {
         self.within_total(asked.iter().filter(|(dimension, _)| first.get(dimension).is_positive()), first, Bound::Minimums)
     }
 
-    /// Checks whether so much more fits beside all that is charged and reserved in what all nodes offer together, less what pods outside our queues use.
+    /// Checks whether so much more fits beside all that is charged and reserved in what all nodes offer together, less what pods outside
+    /// our queues use.
     ///
     /// # Errors
     ///
@@ -184,7 +186,7 @@ struct Level<'a> {
     used: Amount,
     /// The part of it that is only reserved.
     reserved: Amount,
-    change: Change,
+    change: UnusedChange,
     /// The part of the floors in it and below it that pods do not fill after the charge.
     unfilled: Amount,
 }

@@ -28,9 +28,9 @@ pub enum NodeRefusal {
 /// A dimension in which less is left than requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shortage {
-    /// The dimension.
+    /// The resource that is short.
     pub name: ResourceName,
-    /// The request; above 0.
+    /// What the pod requests of it; above 0.
     pub asked: Amount,
     /// The amount left; 0 where the node is overcommitted.
     pub idle: Amount,

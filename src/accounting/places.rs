@@ -22,7 +22,7 @@ pub enum PlaceSource {
     Pod {
         /// When the pod was created, in seconds since 1970. The youngest pod was bound in the newest tree.
         created: i64,
-        /// Its UID.
+        /// The UID of the pod: of pods of the same second the greater one is believed.
         uid: Uid,
     },
     /// The queue was deleted while this process knew its parent.

@@ -292,8 +292,8 @@ impl Quota {
         names.into_iter().map(|name| self.queue(name))
     }
 
-    /// Recounts every queue from the pods and PodGroups (B2), the unused guarantees and the two indices of the tree. Also checks that the total is still that of
-    /// the nodes.
+    /// Recounts every queue from the pods and PodGroups (B2), the unused guarantees and the two indices of the tree. Also checks that the
+    /// total is still that of the nodes.
     #[must_use]
     pub fn audit(&self, total: &Resources) -> Vec<Difference> {
         let mut differences = self.charged.audit(Place::QueueOwn, Place::QueueSubtree, &self.tree);

@@ -27,7 +27,7 @@ pub struct Ceiling {
     pub queue: Arc<str>,
     /// The first dimension, by name, that exceeds it.
     pub dimension: ResourceName,
-    /// The request; above 0.
+    /// What is requested in addition; above 0.
     pub asked: Amount,
     /// What is used and reserved in the queue and below it so far.
     pub used: Amount,
@@ -35,7 +35,7 @@ pub struct Ceiling {
     pub reserved: Amount,
     /// What must stay free there for guarantees after the request; 0 where the request is too much even without (F1).
     pub unused_guarantee: Amount,
-    /// The ceiling.
+    /// The most that may be used and reserved there in this dimension.
     pub limit: Amount,
     /// The kind of the ceiling.
     pub bound: Bound,

@@ -1,7 +1,7 @@
 //! What have PodGroups reserved for their minimum, so that members beyond the minimum of others leave room for it (A7)?
 //!
-//! What a queue has reserved counts in full for the members of the queue itself. For those of any other queue it counts as far as the queue uses less than its
-//! entitlement: whoever may create PodGroups in one queue must not be able to hold back the others.
+//! What a queue has reserved counts in full for the members of the queue itself. For those of any other queue it counts as far as the queue
+//! uses less than its entitlement: whoever may create PodGroups in one queue must not be able to hold back the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Computes the share of each queue in the cluster (S1–S4).
 //!
-//! A pure function of the tree, the limits, the taken amounts and the waiting amounts. It passes over the tree twice, demands upwards and shares downwards. Its cost is
-//! the queues times the dimensions that the nodes have; there is no share of a dimension that no node has.
+//! A pure function of the tree, the limits, the taken amounts and the waiting amounts. It passes over the tree twice, demands upwards and
+//! shares downwards. Its cost is the queues times the dimensions that the nodes have; there is no share of a dimension that no node has.
 //!
 //! ```text
 //! demand(leaf) = taken + waiting      demand(inner) = its own taken + the sum of demand of its children      each at most capability

@@ -48,8 +48,8 @@ impl<K: Ord + Hash> Default for SubtreeSums<K> {
 }
 
 impl<K: Ord + Hash + Clone> SubtreeSums<K> {
-    /// Replaces the entry of a key. Returns the previous queue and the new one: the sums of both and of all queues above them changed. Returns none when the
-    /// entry is the same.
+    /// Replaces the entry of a key. Returns the previous queue and the new one: the sums of both and of all queues above them changed.
+    /// Returns none when the entry is the same.
     pub(super) fn put(&mut self, key: K, queue: &str, resources: Resources, tree: &QueueTree) -> [Option<Arc<str>>; 2] {
         let resources = resources.without_negative();
         let before = match self.entries.get(&key) {

@@ -258,8 +258,8 @@ impl QueueTree {
         (queues, fault)
     }
 
-    /// Returns `name` and all queues below it, deleted ones that keep their place included. The result does not depend on the parent of `name`, so it is the same before
-    /// and after a change of that parent.
+    /// Returns `name` and all queues below it, deleted ones that keep their place included. The result does not depend on the parent of
+    /// `name`, so it is the same before and after a change of that parent.
     #[must_use]
     pub fn subtree(&self, name: &str) -> BTreeSet<Arc<str>> {
         let mut found = BTreeSet::new();

@@ -10,8 +10,9 @@
 //!
 //! The same sums are also computed without reservations, with what pods use in the place of `taken`: the *unfilled* part of the floors.
 //!
-//! A queue without a floor has no child with a floor, so its unused guarantee is zero and it has no entry here. A cluster without guarantees has no cost.
-//! Floors follow from the tree, the limits and the nodes, and are computed again when those change. A charge changes only the sums on its way up.
+//! A queue without a floor has no child with a floor, so its unused guarantee is zero and it has no entry here. A cluster without
+//! guarantees has no cost. Floors follow from the tree, the limits and the nodes, and are computed again when those change. A charge
+//! changes only the sums on its way up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ pub struct Excess {
 
 /// How a charge changes the unused guarantee of one queue on its way up.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Change {
+pub(super) struct UnusedChange {
     pub(super) before: Amount,
     pub(super) after: Amount,
 }
@@ -146,7 +147,7 @@ impl UnusedGuarantees {
     }
 
     /// Returns the change of a queue's unused guarantee for new sums of what is taken and used, when those of its children change by `children`.
-    pub(super) fn change(&self, queue: &str, dimension: &str, sums: By<Amount>, children: Option<By<Change>>) -> By<Change> {
+    pub(super) fn change(&self, queue: &str, dimension: &str, sums: By<Amount>, children: Option<By<UnusedChange>>) -> By<UnusedChange> {
         let Some(Entry { floor, tallies: [by_taken, by_pods] }) = self.queues.get(queue) else { return By::default() };
         let floor = floor.get(dimension);
         let ([taken, used], [of_taken, of_pods]) = (sums, children.unwrap_or_default());
@@ -201,9 +202,9 @@ impl Tally {
         self.unused.max_each(&self.below);
     }
 
-    fn change(&self, dimension: &str, open: Amount, children: Change) -> Change {
+    fn change(&self, dimension: &str, open: Amount, children: UnusedChange) -> UnusedChange {
         let below = self.below.get(dimension).plus(children.after.minus(children.before));
-        Change { before: self.unused.get(dimension), after: open.max(below) }
+        UnusedChange { before: self.unused.get(dimension), after: open.max(below) }
     }
 }
 

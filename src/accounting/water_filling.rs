@@ -1,7 +1,8 @@
 //! Divides a rest by weight, up to the target of each part.
 //!
-//! It works in rounds. Each round divides the rest in proportion to the weights of the parts below their target, rounded down. What a part beyond its target does not take is
-//! divided again. A round in which no part reaches its target is the last; the rest from its rounding, less than a nano for each part, goes to the first of them.
+//! It works in rounds. Each round divides the rest in proportion to the weights of the parts below their target, rounded down. What a part
+//! beyond its target does not take is divided again. A round in which no part reaches its target is the last; the rest from its rounding,
+//! less than a nano for each part, goes to the first of them.
 
 use crate::resources::Amount;
 

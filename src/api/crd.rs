@@ -1,7 +1,8 @@
 //! Generates the CustomResourceDefinitions from the Rust types, for `make generate`.
 //!
-//! The schema is generated; the definition around it is written here. The derive of kube-rs would add a status subresource to PodGroup (writers
-//! that exist would lose their status) and require a spec (Volcano's objects need none): docs/decisions/2026-11-21-crds-without-the-derive.md. The descriptions are not copied from Volcano.
+//! The schema is generated; the definition around it is written here. The derive of kube-rs would add a status subresource to PodGroup
+//! (writers that exist would lose their status) and require a spec (Volcano's objects need none):
+//! docs/decisions/2026-11-21-crds-without-the-derive.md. The descriptions are not copied from Volcano.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -119,7 +120,8 @@ fn make_structural(value: &mut Value) {
             if object.get("format").is_some_and(|format| !matches!(format.as_str(), Some("int32" | "date-time"))) {
                 object.remove("format");
             }
-            // The struct-level `#[serde(default)]` becomes a default of null or {} for every optional field. The real defaults of the API are scalars.
+            // The struct-level `#[serde(default)]` becomes a default of null or {} for every optional field. The real defaults of the API
+            // are scalars.
             if object.get("default").is_some_and(|default| default.is_object() || default.is_array()) {
                 object.remove("default");
             }

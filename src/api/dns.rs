@@ -6,14 +6,15 @@ const LONGEST_LABEL: usize = 63;
 /// The longest subdomain.
 const LONGEST_SUBDOMAIN: usize = 253;
 
-/// Returns whether the text is a DNS-1123 label, as the name of a namespace must be: 1 to 63 lower case letters, digits and `-`, which is not first or last.
+/// Returns whether the text is a DNS-1123 label, as the name of a namespace must be: 1 to 63 lower case letters, digits and `-`, which is
+/// not first or last.
 #[must_use]
 pub fn is_label(text: &str) -> bool {
     text.len() <= LONGEST_LABEL && is_part(text)
 }
 
-/// Returns whether the text is a DNS-1123 subdomain, as the name of most objects must be: parts with a `.` between them, 253 bytes in all. A part is like a label, and
-/// may be longer, as in Kubernetes.
+/// Returns whether the text is a DNS-1123 subdomain, as the name of most objects must be: parts with a `.` between them, 253 bytes in all.
+/// A part is like a label, and may be longer, as in Kubernetes.
 #[must_use]
 pub fn is_subdomain(text: &str) -> bool {
     text.len() <= LONGEST_SUBDOMAIN && text.split('.').all(is_part)

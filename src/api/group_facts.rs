@@ -21,7 +21,7 @@ use super::unsupported::asks_for_hard_topology;
 pub struct GroupFacts {
     /// Its namespace and name.
     pub key: GroupKey,
-    /// Its UID.
+    /// Its UID, which a PodGroup that is created again does not have.
     pub uid: Uid,
     /// The resourceVersion of the object.
     pub resource_version: String,
@@ -33,7 +33,7 @@ pub struct GroupFacts {
     pub min_task_member: BTreeMap<String, u32>,
     /// The queue that its new pods are charged to.
     pub queue: String,
-    /// Its priority class.
+    /// The name of its priority class, which may not exist; `None` where it names none.
     pub priority_class: Option<String>,
     /// Whether its members may be preempted.
     pub preemptable: bool,
@@ -41,7 +41,7 @@ pub struct GroupFacts {
     pub protected: bool,
     /// Whether podgroup-controller manages it, as its label says. Then its pods come by themselves, and nobody waits for its admission.
     pub managed: bool,
-    /// When it was created.
+    /// When it was created, in whole seconds; 1970 where the object does not say it.
     pub created: Timestamp,
     /// Whether it is being deleted.
     pub deleting: bool,

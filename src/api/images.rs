@@ -13,7 +13,8 @@ const MOST_NAMES: usize = 1_024;
 pub struct PodImages {
     /// The number of its containers and init containers.
     pub containers: u32,
-    /// The complete names, with a tag or a digest, of the images of containers, init containers and volumes; a name stands there as often as it is needed.
+    /// The complete names, with a tag or a digest, of the images of containers, init containers and volumes; a name stands there as often
+    /// as it is needed.
     pub names: Vec<Arc<str>>,
 }
 

@@ -1,7 +1,7 @@
 //! Says which PodGroup a JobSet has as a whole. A JobSet creates a Job for each replica of each role; no program reads the JobSet itself.
 //!
-//! Its Jobs and pods have labels with its name and its *attempt* (the number of restarts before). The PodGroup is named after both, so each attempt has a
-//! PodGroup of its own: pods of an earlier attempt, also those that succeeded, never count for a later one.
+//! Its Jobs and pods have labels with its name and its *attempt* (the number of restarts before). The PodGroup is named after both, so each
+//! attempt has a PodGroup of its own: pods of an earlier attempt, also those that succeeded, never count for a later one.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
-//! Says which PodGroup one group of a LeaderWorkerSet has. A LeaderWorkerSet creates several groups, each of a leader and its workers; no program reads it.
+//! Says which PodGroup one group of a LeaderWorkerSet has. A LeaderWorkerSet creates several groups, each of a leader and its workers; no
+//! program reads it.
 //!
-//! Its pods have labels with its name, the number of their group and the revision of the template, and an annotation with the size of a group. The PodGroup is
-//! named after these labels, so pods of an earlier revision never count for a later one. The leader owns it, as in the LeaderWorkerSets that create PodGroups
-//! themselves (0.7).
+//! Its pods have labels with its name, the number of their group and the revision of the template, and an annotation with the size of a
+//! group. The PodGroup is named after these labels, so pods of an earlier revision never count for a later one. The leader owns it, as in
+//! the LeaderWorkerSets that create PodGroups themselves (0.7).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -46,7 +47,8 @@ impl<'a> LwsLabels<'a> {
     }
 }
 
-/// Returns the label selector, as text for a list request, of the pods of a PodGroup with a name that [`LwsLabels::key`] returns; `None` for any other name.
+/// Returns the label selector, as text for a list request, of the pods of a PodGroup with a name that [`LwsLabels::key`] returns; `None`
+/// for any other name.
 #[must_use]
 pub fn selector_of_lws(group: &str) -> Option<String> {
     let (rest, revision) = group.strip_prefix(LWS_PREFIX)?.rsplit_once('-')?;

@@ -3,10 +3,10 @@
 //! The answer depends only on the pod, so no program waits for a patch:
 //!
 //! * An annotation that names a PodGroup of a user or another controller (Spark, Kubeflow) is followed.
-//! * An annotation may ask for one PodGroup for a whole JobSet, or for each group of a LeaderWorkerSet. The labels that these write onto their pods then name
-//!   the PodGroup.
-//! * An annotation with a generated name is only a copy of what is derived here. A pod that a new owner adopts belongs to the PodGroup of the new owner,
-//!   whatever its annotation still says.
+//! * An annotation may ask for one PodGroup for a whole JobSet, or for each group of a LeaderWorkerSet. The labels that these write onto
+//!   their pods then name the PodGroup.
+//! * An annotation with a generated name is only a copy of what is derived here. A pod that a new owner adopts belongs to the PodGroup of
+//!   the new owner, whatever its annotation still says.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ impl GroupKey {
         Self { namespace: Arc::from(namespace), name: Arc::from(generated_name(owner)) }
     }
 
-    /// Returns whether the controller may manage a PodGroup of this name: that of one owner, that of a JobSet, or that of a group of a LeaderWorkerSet.
+    /// Returns whether the controller may manage a PodGroup of this name: that of one owner, that of a JobSet, or that of a group of a
+    /// LeaderWorkerSet.
     #[must_use]
     pub fn is_generated(&self) -> bool {
         let name = &self.name;
@@ -90,8 +91,8 @@ pub fn named_group(annotations: Option<&BTreeMap<String, String>>) -> Option<&st
         .find(|name| !name.is_empty() && owner_of_generated(name).is_none())
 }
 
-/// Returns the labels of a pod, or of a pod template, that asks for the PodGroup of its whole JobSet. `None` if it does not, if it names a PodGroup, or if the
-/// labels of a JobSet are missing.
+/// Returns the labels of a pod, or of a pod template, that asks for the PodGroup of its whole JobSet. `None` if it does not, if it names a
+/// PodGroup, or if the labels of a JobSet are missing.
 #[must_use]
 pub fn asks_for_jobset(meta: &ObjectMeta) -> Option<JobSetLabels<'_>> {
     let annotations = meta.annotations.as_ref()?;
@@ -99,8 +100,8 @@ pub fn asks_for_jobset(meta: &ObjectMeta) -> Option<JobSetLabels<'_>> {
     JobSetLabels::of(meta).filter(|_| asks)
 }
 
-/// Returns what a pod, or a pod template, says about its LeaderWorkerSet if it asks for one PodGroup for its group. `None` if it does not, if it names another
-/// PodGroup, or if a part is missing.
+/// Returns what a pod, or a pod template, says about its LeaderWorkerSet if it asks for one PodGroup for its group. `None` if it does not,
+/// if it names another PodGroup, or if a part is missing.
 #[must_use]
 pub fn asks_for_lws(meta: &ObjectMeta) -> Option<LwsLabels<'_>> {
     let annotations = meta.annotations.as_ref()?;

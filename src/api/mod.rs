@@ -1,7 +1,7 @@
 //! The types of the API objects, and the *facts* that the programs read from them.
 //!
-//! Every object from the API server becomes facts here, once. Amounts are integers, and unset is not 0. A value that cannot be used becomes a [`Fault`]
-//! of its object; it never makes the object or its list fail. No other folder parses API objects.
+//! Every object from the API server becomes facts here, once. Amounts are integers, and unset is not 0. A value that cannot be used becomes
+//! a [`Fault`] of its object; it never makes the object or its list fail. No other folder parses API objects.
 //!
 //! Reading order:
 //!

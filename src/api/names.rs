@@ -86,7 +86,8 @@ pub const LWS_WORKER: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 pub const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
 /// The label of a pod that a LeaderWorkerSet created, with the revision of its template.
 pub const LWS_REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
-/// The prefix of the name of the PodGroup of a group of a LeaderWorkerSet. The name of the LeaderWorkerSet, the number of the group and the revision follow.
+/// The prefix of the name of the PodGroup of a group of a LeaderWorkerSet. The name of the LeaderWorkerSet, the number of the group and the
+/// revision follow.
 pub const LWS_PREFIX: &str = "lws-";
 
 /// The prefix of the name of a generated PodGroup. The UID of the owner follows.
@@ -104,8 +105,8 @@ pub const SCHEDULER: &str = "podgroup-scheduler";
 pub const WAITING: &str = "podgroup.dev/Waiting";
 /// The annotation of the Lease of a program with the version of the leader.
 pub const VERSION: &str = "podgroup.dev/version";
-/// The annotation of the scheduler's Lease that says that its last holder had nothing under way when it gave the Lease up. The value is the number of the
-/// Lease's transitions.
+/// The annotation of the scheduler's Lease that says that its last holder had nothing under way when it gave the Lease up. The value is the
+/// number of the Lease's transitions.
 pub const DRAINED: &str = "podgroup.dev/drained";
 /// The condition of a pod that a new leader writes after an unclean handover, so that earlier bindings of the pod are refused.
 pub const LEADER_CHANGED: &str = "podgroup.dev/LeaderChanged";

@@ -98,7 +98,8 @@ pub struct NodeFacts {
     pub declared_features: BTreeSet<String>,
     /// What its kubelet says about CSI drivers, in an object of its own, which the cache adds; none where there is none.
     pub csi: Option<Arc<CsiNodeFacts>>,
-    /// The images that it has, under each of their names. They change often and refuse no pod, so the scheduler's cache keeps them apart from the other facts.
+    /// The images that it has, under each of their names. They change often and refuse no pod, so the scheduler's cache keeps them apart
+    /// from the other facts.
     pub images: Arc<[NodeImage]>,
     /// The values that could not be used.
     pub faults: Vec<Fault>,

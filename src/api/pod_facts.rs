@@ -83,7 +83,7 @@ pub struct PodFacts {
     pub resource_version: u64,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its scheduler.
+    /// The name of its scheduler (`spec.schedulerName`), ours or another.
     pub scheduler: Arc<str>,
     /// Its node, if it is bound.
     pub node: Option<Arc<str>>,
@@ -93,9 +93,9 @@ pub struct PodFacts {
     pub deleting: bool,
     /// Whether it is ready, for its disruption budget.
     pub ready: bool,
-    /// Its grace period.
+    /// How long it may take to end once it is deleted (`terminationGracePeriodSeconds`; 30 s where it states none).
     pub grace: Duration,
-    /// When it was created.
+    /// When it was created, in whole seconds; 1970 where the object does not say it.
     pub created: Timestamp,
     /// Its PodGroup, which may not exist.
     pub group: GroupKey,
@@ -109,7 +109,7 @@ pub struct PodFacts {
     pub task: Option<String>,
     /// Its effective request by the rules of Kubernetes, including the resource `pods`.
     pub request: Resources,
-    /// Its priority.
+    /// Its priority (`spec.priority`); 0 where it states none.
     pub priority: i32,
     /// Whether it may preempt other pods.
     pub preempts: bool,
@@ -136,7 +136,7 @@ pub struct PodFacts {
     /// The node in its `status.nominatedNodeName`. It may be of an earlier leader, of others, or not exist; a new leader checks it
     /// before it is of any use.
     pub nominated_node: Option<Arc<str>>,
-    /// The invalid values.
+    /// The invalid values. With one of them the pod is not placed.
     pub faults: Vec<Fault>,
 }
 
@@ -246,8 +246,8 @@ pub(super) fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str>
     meta.annotations.as_ref()?.get(key).map(String::as_str).filter(|value| !value.is_empty())
 }
 
-/// The features that nodes declare and pods need, with the rules of `component-helpers/nodedeclaredfeatures/features` (Kubernetes 1.36): from these two
-/// and nothing else a feature is inferred for scheduling.
+/// The features that nodes declare and pods need, with the rules of `component-helpers/nodedeclaredfeatures/features` (Kubernetes 1.36):
+/// from these two and nothing else a feature is inferred for scheduling.
 pub(super) const RESTART_ALL: &str = "RestartAllContainersOnContainerExits";
 pub(super) const HOST_NETWORK_USERS: &str = "UserNamespacesHostNetworkSupport";
 

@@ -68,7 +68,8 @@ pub struct PodTerms {
     pub preferences: Option<Arc<PodPreferences>>,
     /// Its claims.
     pub claims: Vec<PodClaim>,
-    /// The controller whose pods are spread over nodes and zones though they do not say so, as the replicas of a service are; none where they are not.
+    /// The controller whose pods are spread over nodes and zones though they do not say so, as the replicas of a service are; none where
+    /// they are not.
     pub replica_of: Option<Uid>,
 }
 
@@ -128,12 +129,12 @@ impl PodSelector {
     }
 }
 
-/// The most requirements, label values and named namespaces in all selectors of one pod. A pod with more is not placed: each selector is compared with the labels
-/// of each pod.
+/// The most requirements, label values and named namespaces in all selectors of one pod. A pod with more is not placed: each selector is
+/// compared with the labels of each pod.
 const LARGEST: usize = 1_000;
 
-/// The most terms of one pod: affinity, anti-affinity and spread constraints, required and preferred, and preferences for nodes. A pod with more is not placed:
-/// each term is worked out for each node.
+/// The most terms of one pod: affinity, anti-affinity and spread constraints, required and preferred, and preferences for nodes. A pod with
+/// more is not placed: each term is worked out for each node.
 pub const MOST_TERMS: usize = 100;
 
 impl Default for PodTerms {
@@ -170,8 +171,8 @@ impl PodTerms {
         self.affinity.iter().chain(&self.anti_affinity).any(|term| term.pods.reads_namespace_labels())
     }
 
-    /// Reads the terms of a pod in this namespace with these labels. What cannot be read becomes a fault. A term of anti-affinity that cannot be read keeps away all
-    /// pods in its reach, because the pod may be on a node all the same.
+    /// Reads the terms of a pod in this namespace with these labels. What cannot be read becomes a fault. A term of anti-affinity that
+    /// cannot be read keeps away all pods in its reach, because the pod may be on a node all the same.
     #[must_use]
     pub fn of(spec: &PodSpec, namespace: &str, labels: &BTreeMap<String, String>, faults: &mut Vec<Fault>) -> Self {
         let affinity = spec.affinity.as_ref();
@@ -237,8 +238,8 @@ impl PodTerms {
         None
     }
 
-    /// Returns what counts of a pod with terms beyond the bounds that is on a node all the same: it keeps away all pods in reach of its anti-affinity, in the domains
-    /// of at most [`MOST_TERMS`] topology keys.
+    /// Returns what counts of a pod with terms beyond the bounds that is on a node all the same: it keeps away all pods in reach of its
+    /// anti-affinity, in the domains of at most [`MOST_TERMS`] topology keys.
     fn widened(self) -> Self {
         let mut within: BTreeMap<Arc<str>, bool> = BTreeMap::new();
         for AffinityTerm { pods, topology_key } in self.anti_affinity.iter().filter(|term| term.pods.labels != LabelSelector::Nothing) {
@@ -249,7 +250,8 @@ impl PodTerms {
         Self { affinity: Vec::new(), anti_affinity, spread: Vec::new(), preferences: None, ..self }
     }
 
-    /// Returns what affinity and spread count, in the order in which it is given numbers: what all terms of affinity select together, and each spread constraint.
+    /// Returns what affinity and spread count, in the order in which it is given numbers: what all terms of affinity select together, and
+    /// each spread constraint.
     pub fn counted(&self) -> impl Iterator<Item = Cow<'_, [PodSelector]>> {
         let affinity = (!self.affinity.is_empty()).then(|| Cow::Owned(self.affinity.iter().map(|term| term.pods.clone()).collect()));
         affinity.into_iter().chain(self.spread.iter().map(|constraint| Cow::Borrowed(std::slice::from_ref(&constraint.pods))))

@@ -1,7 +1,7 @@
 //! Reads the maps of quantities in API objects.
 //!
-//! In Volcano's objects a quantity is an int-or-string (`cpu: 2` is stored as a number), in Kubernetes' own objects a string. Both are read here. A value
-//! that cannot be used becomes a fault; the other values, the object and its list are still used.
+//! In Volcano's objects a quantity is an int-or-string (`cpu: 2` is stored as a number), in Kubernetes' own objects a string. Both are read
+//! here. A value that cannot be used becomes a fault; the other values, the object and its list are still used.
 
 use std::collections::BTreeMap;
 

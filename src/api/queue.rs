@@ -203,7 +203,8 @@ pub enum DequeueStrategy {
 pub struct NodeGroupAffinity {
     /// The node groups that are labelled for it: those of `nodeGroupAffinity`, preferred and required.
     pub own: BTreeSet<String>,
-    /// The node groups that Volcano lets its pods go to: its own but for those that it requires to keep away from, and those that it only prefers to keep away from.
+    /// The node groups that Volcano lets its pods go to: its own but for those that it requires to keep away from, and those that it only
+    /// prefers to keep away from.
     pub allowed: BTreeSet<String>,
 }
 
@@ -226,9 +227,9 @@ pub struct QueueFacts {
     pub parent: Option<String>,
     /// The most resources that the queue may use.
     pub capability: Limits,
-    /// The stated fair share.
+    /// The fair share that the queue states; unset in a resource that it does not name.
     pub deserved: Limits,
-    /// The stated guarantee.
+    /// The guarantee that the queue states. How much of it is in force depends on the cluster and the parent.
     pub guarantee: Limits,
     /// The weight among the siblings; at least 1.
     pub weight: u32,
@@ -283,8 +284,8 @@ impl QueueFacts {
 }
 
 impl QueueFacts {
-    /// Returns the facts for `--queue-status=obey`: another controller writes `status.state`, which says whether this queue is open. A missing state means
-    /// open.
+    /// Returns the facts for `--queue-status=obey`: another controller writes `status.state`, which says whether this queue is open. A
+    /// missing state means open.
     #[must_use]
     pub fn obeying(mut self) -> Self {
         if self.closed_by_hand {

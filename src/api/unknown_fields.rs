@@ -1,5 +1,5 @@
-//! Which fields of a spec are unknown? The CRDs keep unknown fields, so that a rollback does not lose those of a newer release. Hence neither kubectl nor the API
-//! server reports a misspelt field, and an Event of the scheduler does.
+//! Which fields of a spec are unknown? The CRDs keep unknown fields, so that a rollback does not lose those of a newer release. Hence
+//! neither kubectl nor the API server reports a misspelt field, and an Event of the scheduler does.
 
 use serde::{Deserialize, Deserializer};
 use serde_ignored::Path;
@@ -18,7 +18,8 @@ pub(super) trait Spec {
     fn unknown(&mut self) -> &mut Vec<String>;
 }
 
-/// Reads a spec with the names of its first three unknown fields, each cut at 80 characters. Fields below those of the spec do not count: there the CRDs keep none.
+/// Reads a spec with the names of its first three unknown fields, each cut at 80 characters. Fields below those of the spec do not count:
+/// there the CRDs keep none.
 pub(super) fn remember<'de, D: Deserializer<'de>, S: Deserialize<'de> + Spec>(deserializer: D) -> Result<S, D::Error> {
     let mut unknown = Vec::new();
     let mut spec: S = serde_ignored::deserialize(deserializer, |path| {

@@ -134,8 +134,8 @@ impl Actor {
         self.patch_pod(pod, key, metadata).await
     }
 
-    /// Mends the label of a pod that names the PodGroup of its owner though the pod belongs to this one. A name that is no value of a label removes it.
-    /// Returns whether the write succeeded.
+    /// Mends the label of a pod that names the PodGroup of its owner though the pod belongs to this one. A name that is no value of a label
+    /// removes it. Returns whether the write succeeded.
     pub async fn label(&self, pod: &PodRef, key: &GroupKey) -> bool {
         self.patch_pod(pod, key, json!({ "uid": &*pod.uid, "labels": { GROUP_LABEL: label_of(key) } })).await
     }
@@ -195,11 +195,12 @@ impl Actor {
     }
 }
 
-/// Returns the label selectors whose pods together contain every member. `own` is the label selector of the owner's pods; if it is not known, all pods of the
-/// namespace are listed.
+/// Returns the label selectors whose pods together contain every member. `own` is the label selector of the owner's pods; if it is not
+/// known, all pods of the namespace are listed.
 ///
-/// The pods of the selector are not all: an owner keeps a pod that a user relabelled until its controller has seen that. Such a pod has the label that
-/// [`Actor::stamp`] writes, or it has none. A list of all pods would find the same at a price that grows with the namespace: Jobs end all the time.
+/// The pods of the selector are not all: an owner keeps a pod that a user relabelled until its controller has seen that. Such a pod has the
+/// label that [`Actor::stamp`] writes, or it has none. A list of all pods would find the same at a price that grows with the namespace:
+/// Jobs end all the time.
 #[must_use]
 pub fn labels_of_members(key: &GroupKey, own: Option<&str>) -> Vec<Option<String>> {
     let Some(own) = own else { return vec![None] };

@@ -21,15 +21,16 @@ const CACHE_LAG: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_s
 /// protocol is also correct with a delay of 0.
 const RETIREMENT_DELAY: Duration = Duration::from_secs(1);
 
-/// The same delay for an owner that wants pods and has a template with another scheduler, after its last pod with a served scheduler is deleted. A Job
-/// creates its next pod a second later, or ten seconds later after a failure, and a webhook may set the scheduler of that pod.
+/// The same delay for an owner that wants pods and has a template with another scheduler, after its last pod with a served scheduler is
+/// deleted. A Job creates its next pod a second later, or ten seconds later after a failure, and a webhook may set the scheduler of that
+/// pod.
 const WEBHOOK_RETIREMENT_DELAY: Duration = Duration::from_secs(30);
 
 /// How long the API server must have refused the same write before an Event reports it.
 const REFUSAL_GRACE: Duration = Duration::from_secs(3);
 
-/// The back-off after the API server refused a write. It is longer than the back-off after a failure, because the cause is usually a quota or a policy.
-/// A tenant with a thousand pods that may have no PodGroup must not delay other tenants.
+/// The back-off after the API server refused a write. It is longer than the back-off after a failure, because the cause is usually a quota
+/// or a policy. A tenant with a thousand pods that may have no PodGroup must not delay other tenants.
 const REFUSAL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
 /// The most pods that are annotated in one attempt.
@@ -154,8 +155,8 @@ impl GroupState {
         Some(due.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 
-    /// Returns how long to wait for the cache to show a member that a list has shown. `None` if there is nothing to wait for. Zero ends the wait: from
-    /// then on the list is ignored.
+    /// Returns how long to wait for the cache to show a member that a list has shown. `None` if there is nothing to wait for. Zero ends the
+    /// wait: from then on the list is ignored.
     pub(super) fn member_delay(&mut self, now: Instant) -> Option<Duration> {
         if !self.memory.waits_for_cache() {
             self.member_wait.until = None;
@@ -193,8 +194,8 @@ impl GroupState {
         }
     }
 
-    /// Returns how long a creation still waits, because other clients deleted the PodGroup again and again. `None` for a step that is due. `existing` is
-    /// the latest state of the PodGroup. Logs one line where the wait begins.
+    /// Returns how long a creation still waits, because other clients deleted the PodGroup again and again. `None` for a step that is due.
+    /// `existing` is the latest state of the PodGroup. Logs one line where the wait begins.
     pub(super) fn recreation_delay(&mut self, key: &GroupKey, step: &Step, existing: Option<&Existing>, now: Instant) -> Option<Duration> {
         let Step::Create(intent) = step else {
             self.recreations.seen(existing);
@@ -219,8 +220,8 @@ impl GroupState {
         }
     }
 
-    /// Returns how long this step still waits, because the API server refused the same write before. Events do not shorten the wait. `None` for a step
-    /// that is due.
+    /// Returns how long this step still waits, because the API server refused the same write before. Events do not shorten the wait. `None`
+    /// for a step that is due.
     pub(super) fn refusal_delay(&self, step: &Step, now: Instant) -> Option<Duration> {
         let refusal = self.refusal.as_ref().filter(|refusal| step.intent().is_some() && refusal.intent.as_ref() == step.intent())?;
         Some(refusal.not_before.saturating_duration_since(now)).filter(|left| !left.is_zero())

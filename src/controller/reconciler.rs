@@ -152,8 +152,8 @@ impl Reconciler {
         }
     }
 
-    /// Enqueues every known key as soon as every list is complete and this process leads, and again when the cluster went back. Before that the queue stays empty: a process that never leads
-    /// would otherwise remember every key that ever existed.
+    /// Enqueues every known key as soon as every list is complete and this process leads, and again when the cluster went back. Before that
+    /// the queue stays empty: a process that never leads would otherwise remember every key that ever existed.
     fn start_if_ready(&mut self, leading: bool) {
         if self.started || !leading || !self.observed.is_complete() {
             return;
@@ -174,8 +174,8 @@ impl Reconciler {
         self.queue.add(key);
     }
 
-    /// Enqueues the remembered PodGroups that a new complete list does not contain. Such a PodGroup may have been created and deleted between two lists,
-    /// and then no event says so.
+    /// Enqueues the remembered PodGroups that a new complete list does not contain. Such a PodGroup may have been created and deleted
+    /// between two lists, and then no event says so.
     fn recheck_unlisted_groups(&mut self) {
         let observed = &self.observed;
         for (key, state, present) in self.states.iter_mut().map(|(key, state)| (key, state, observed.group(key).is_some())) {

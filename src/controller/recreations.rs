@@ -1,7 +1,7 @@
 //! How long does a PodGroup that another client deletes again and again wait before it is created again?
 //!
-//! Pure: time is an argument. The first two deletions within a minute cost no wait, so a PodGroup that a user deletes is back at once. From the third one
-//! on the wait is 5 s, doubled by each further deletion, up to a minute. Five minutes without a deletion end the episode.
+//! Pure: time is an argument. The first two deletions within a minute cost no wait, so a PodGroup that a user deletes is back at once. From
+//! the third one on the wait is 5 s, doubled by each further deletion, up to a minute. Five minutes without a deletion end the episode.
 //!
 //! ```text
 //!   seen(exists) ──▶ needed again: a deletion is counted ──▶ due at once, or after the back-off
@@ -73,8 +73,8 @@ impl Recreations {
         }
     }
 
-    /// Returns how long the creation of a missing PodGroup waits that this owner needs; `None` if it is due. Counts a deletion if the PodGroup existed before.
-    /// That of another owner is not counted: the garbage collector deletes it with its owner.
+    /// Returns how long the creation of a missing PodGroup waits that this owner needs; `None` if it is due. Counts a deletion if the
+    /// PodGroup existed before. That of another owner is not counted: the garbage collector deletes it with its owner.
     pub(super) fn wait(&mut self, owner: &Uid, now: Instant) -> Option<Wait> {
         let deleted = self.existed.take().is_some_and(|of| of.is_none_or(|of| of == *owner));
         self.deletions = self.deletions.filter(|deletions| !deletions.are_forgotten(now));

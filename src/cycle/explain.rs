@@ -1,8 +1,8 @@
 //! Why is a PodGroup or a pod not placed? As data, with a stable code (`code`); the text is made at the edge, by `Display` (`words`,
 //! `words_of_nodes`).
 //!
-//! The counts are exact: every node is checked, and counted under the first predicate that refuses it; one that lacks resources under each of them, as in
-//! kube-scheduler.
+//! The counts are exact: every node is checked, and counted under the first predicate that refuses it; one that lacks resources under each
+//! of them, as in kube-scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -206,8 +206,8 @@ pub enum Refusal {
         first: GroupKey,
     },
     /// Waits for another reason, and no pod can be preempted that would help.
-    Kept {
-        /// The refusal.
+    WithoutPreemption {
+        /// Why it waits.
         refusal: Arc<Refusal>,
         /// Why no pod is preempted.
         why: Arc<NotPreempted>,
@@ -270,8 +270,8 @@ pub struct Exceeds {
     pub offered: Amount,
 }
 
-/// Claims of waiting pods that have a volume on some nodes only, or one of a class that waits for pods, or are tied to a node. They stay so, whatever becomes of
-/// the pods.
+/// Claims of waiting pods that have a volume on some nodes only, or one of a class that waits for pods, or are tied to a node. They stay
+/// so, whatever becomes of the pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptVolumes {
     /// The first claim by name.
@@ -317,7 +317,7 @@ impl Refusal {
         match self {
             Self::Ceiling(Ceiling { queue, dimension, .. }) => Some(Lack { queue: Some(Arc::clone(queue)), dimension: dimension.clone() }),
             Self::Nodes { tally, .. } => tally.lacks().map(|dimension| Lack { queue: None, dimension: dimension.clone() }),
-            Self::Kept { refusal, .. } => refusal.lack(),
+            Self::WithoutPreemption { refusal, .. } => refusal.lack(),
             Self::Nominated { lack, .. } | Self::Backoff { lack, .. } => lack.clone(),
             Self::NoGroup { .. }
             | Self::Unsupported(_)
@@ -339,7 +339,7 @@ impl Refusal {
     /// Returns the refusal itself, without why no pod is preempted for it.
     #[must_use]
     pub fn cause(&self) -> &Self {
-        if let Self::Kept { refusal, .. } = self { refusal.cause() } else { self }
+        if let Self::WithoutPreemption { refusal, .. } = self { refusal.cause() } else { self }
     }
 
     /// The reason of the PodGroup's condition, in Volcano's words.
@@ -360,7 +360,7 @@ impl Refusal {
             | Self::Ceiling(_)
             | Self::Nodes { .. }
             | Self::Behind { .. }
-            | Self::Kept { .. }
+            | Self::WithoutPreemption { .. }
             | Self::Nominated { .. }
             | Self::Backoff { .. }
             | Self::Volumes { .. }
@@ -380,7 +380,8 @@ impl Refusal {
         format!("{}: {self}", self.code().as_str())
     }
 
-    /// The reason of the condition `PodScheduled` of a pod that waits for this: `Unschedulable`, for which autoscalers add nodes, only where a further node could help.
+    /// The reason of the condition `PodScheduled` of a pod that waits for this: `Unschedulable`, for which autoscalers add nodes, only
+    /// where a further node could help.
     #[must_use]
     pub fn pod_reason(&self) -> &'static str {
         let code = self.code();

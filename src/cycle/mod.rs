@@ -7,10 +7,10 @@
 //!            now             together             ceiling?
 //! ```
 //!
-//! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried), [`order`],
-//! [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for the gang meanwhile),
-//! `volume_binding` (placed pods that wait for volumes), [`explain`],
-//! [`plan`], the statuses ([`status`] and [`queue_status`]), and for reports [`next_member`].
+//! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried),
+//! [`order`], [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for
+//! the gang meanwhile), `volume_binding` (placed pods that wait for volumes), [`explain`], [`plan`], the statuses ([`status`] and
+//! [`queue_status`]), and for reports [`next_member`].
 //!
 //! Promises, cited by the tests:
 //!
@@ -227,8 +227,8 @@ fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Resu
             let members = gang::in_order(&state.cache, group, &gang);
             Want::new(key, gang, members)
         }
-        // It waits until the scheduling gates are removed, which may take any time: it reserves nothing. The program that removes them may wait for its
-        // admission.
+        // It waits until the scheduling gates are removed, which may take any time: it reserves nothing. The program that removes them may
+        // wait for its admission.
         Err(refusal) if group.counts.gated > 0 => {
             state.admit_without_reservation(key, &facts.queue);
             return Err(refusal);

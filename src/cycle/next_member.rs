@@ -1,7 +1,7 @@
 //! Which member of a PodGroup finds no node, and for which reasons does each node refuse it?
 //!
-//! For a report about one PodGroup (`kubectl podgroup why`). The members go to their nodes in the order of a turn, as in the attempt that refused the PodGroup. Nothing
-//! is placed when this returns.
+//! For a report about one PodGroup (`kubectl podgroup why`). The members go to their nodes in the order of a turn, as in the attempt that
+//! refused the PodGroup. Nothing is placed when this returns.
 
 use crate::api::GroupKey;
 

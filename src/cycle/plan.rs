@@ -40,8 +40,8 @@ pub struct Bind {
     pub path: Arc<str>,
     /// Its PodGroup.
     pub group: GroupKey,
-    /// The minMember that this was decided on, where the pod is one more of a gang that has its minimum: a user may just have raised that, and then the
-    /// pod goes with others or not at all (#6010). None where nothing depends on it.
+    /// The minMember that this was decided on, where the pod is one more of a gang that has its minimum: a user may just have raised that,
+    /// and then the pod goes with others or not at all (#6010). None where nothing depends on it.
     pub minimum: Option<u32>,
 }
 

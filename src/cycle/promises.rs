@@ -248,7 +248,7 @@ proptest! {
                 prop_assert!(queue.is_none() || queue == facts.map(|facts| facts.queue.clone()), "A2: {} reserves elsewhere", key);
             }
             let placed = state.cache().pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
-            prop_assert_eq!(state.cache.placed.lowest().copied(), placed);
+            prop_assert_eq!(state.cache.placed_priorities.lowest().copied(), placed);
             let counted: usize = state.cache().groups().values().map(|group| group.waiting.len()).sum();
             prop_assert_eq!(counted, state.cache().waiting_pods());
         }

@@ -47,8 +47,8 @@ pub fn status(group: &Group, facts: &GroupFacts, message: impl FnOnce() -> Strin
             let text = format!("at least {} members have nodes", facts.min_member.max(1));
             set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
         }
-        // A cycle reports nothing, because no pod waits. What the PodGroup has said before is over with its last pod. One that has said nothing waits for its
-        // first pod, which may be created only after the admission.
+        // A cycle reports nothing, because no pod waits. What the PodGroup has said before is over with its last pod. One that has said
+        // nothing waits for its first pod, which may be created only after the admission.
         None if group.is_idle() => {
             if is_true(&conditions, UNSCHEDULABLE) {
                 let refusal = Refusal::NotEnoughTasks { wanted: facts.min_member.max(1), there: group.counts.succeeded, gated: 0 };

@@ -124,8 +124,8 @@ pub(crate) fn nominated_node(member: &Member) -> Option<Arc<str>> {
     member.nominated.as_ref().map(|nominated| Arc::clone(&nominated.node))
 }
 
-/// The state of the next leader before its first cycle: it has read the same objects. Each waiting pod names this node as nominated, and each binding under way
-/// has taken effect.
+/// The state of the next leader before its first cycle: it has read the same objects. Each waiting pod names this node as nominated, and
+/// each binding under way has taken effect.
 pub(crate) fn taken_over(state: &SchedulingState, named: impl Fn(&Member) -> Option<Arc<str>>) -> SchedulingState {
     let cache = state.cache();
     let mut next = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);

@@ -1,7 +1,7 @@
 //! Decides the next step for one PodGroup. It is the only decision of the controller, and a pure function.
 //!
-//! The controller calls it after every answer and every event, until it returns [`Step::Wait`]. The mark is removed from every PodGroup that is needed, even
-//! if another controller set it. Only the version that a list of members began on is ever deleted (S2).
+//! The controller calls it after every answer and every event, until it returns [`Step::Wait`]. The mark is removed from every PodGroup
+//! that is needed, even if another controller set it. Only the version that a list of members began on is ever deleted (S2).
 
 use super::existing::{Applied, Existing, Ours, Version};
 use super::intent::{DesiredGroup, Intent};
@@ -145,8 +145,8 @@ fn continue_retirement(situation: &Situation<'_>, ours: &Ours, wanted: bool) -> 
     }
 }
 
-/// Returns the next step for a PodGroup that is needed. While the owner wants pods, the fields follow their sources. An owner that is scaled to 0 does
-/// not change the minMember of its last pods.
+/// Returns the next step for a PodGroup that is needed. While the owner wants pods, the fields follow their sources. An owner that is
+/// scaled to 0 does not change the minMember of its last pods.
 fn follow_sources(ours: &Ours, desired: &DesiredGroup) -> Step {
     let adopt = ours.owner.as_ref() != Some(&desired.intent.owner.uid);
     let fields_are_right = ours.applied.as_ref() == Some(&desired.intent.fields);
@@ -156,8 +156,8 @@ fn follow_sources(ours: &Ours, desired: &DesiredGroup) -> Step {
     Step::Amend { on: ours.version.clone(), from: ours.applied.clone(), to: desired.intent.clone(), adopt }
 }
 
-/// Returns the next step for a PodGroup that is not needed. It is marked, unless it still has a member or the garbage collector will delete it with its
-/// owner.
+/// Returns the next step for a PodGroup that is not needed. It is marked, unless it still has a member or the garbage collector will delete
+/// it with its owner.
 fn begin_retirement(situation: &Situation<'_>, ours: &Ours) -> Step {
     let collected_with_owner = situation.owner == Owner::Gone && ours.owner.is_some();
     if situation.members != Members::None || situation.memory.waits_for_cache() || collected_with_owner {

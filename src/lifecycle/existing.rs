@@ -17,8 +17,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns the position of this version in the history of its kind. Since 1.35 Kubernetes promises that the resourceVersions of a kind are growing
-    /// decimal numbers (KEP-5504). `None` if an aggregated or older API server writes something else.
+    /// Returns the position of this version in the history of its kind. Since 1.35 Kubernetes promises that the resourceVersions of a kind
+    /// are growing decimal numbers (KEP-5504). `None` if an aggregated or older API server writes something else.
     #[must_use]
     pub fn order(&self) -> Option<u128> {
         self.resource_version.parse().ok()
@@ -73,8 +73,8 @@ pub struct Ours {
 
 /// The fields that the controller writes into the spec and annotations of a PodGroup, as it wrote them last.
 ///
-/// The controller writes a field again when its wanted value differs from the value here. It does not write a field that only another writer changed: a
-/// value that an admin set stays until its source changes.
+/// The controller writes a field again when its wanted value differs from the value here. It does not write a field that only another
+/// writer changed: a value that an admin set stays until its source changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Applied {

@@ -7,8 +7,8 @@
 //! 2. the annotations of the pod template;
 //! 3. for the queue, the annotation of the namespace.
 //!
-//! When an annotation is removed, the field changes too. A value that cannot be used becomes a fault, and a default is used. [`super::set_intent`] does
-//! the same for several owners that have one PodGroup.
+//! When an annotation is removed, the field changes too. A value that cannot be used becomes a fault, and a default is used.
+//! [`super::set_intent`] does the same for several owners that have one PodGroup.
 
 use crate::api::names::MIN_MEMBER;
 use crate::api::quantities;
@@ -88,8 +88,8 @@ pub fn intend(
 
 /// Returns the minMember to write for the minMember that is asked for.
 ///
-/// It is never more than the pods that the owner creates now: otherwise those pods would wait for ever. A fault reports a value that is larger than the
-/// owner ever creates.
+/// It is never more than the pods that the owner creates now: otherwise those pods would wait for ever. A fault reports a value that is
+/// larger than the owner ever creates.
 fn effective_min_member(asked: u32, gang: &Gang, deployment: Option<&DeploymentFacts>, faults: &mut Vec<Fault>) -> u32 {
     match gang {
         Gang::Unknown => asked,

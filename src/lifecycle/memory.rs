@@ -72,14 +72,14 @@ pub enum CacheChange<'a> {
     Group,
     /// The object with this UID was deleted.
     Deleted(&'a Uid),
-    /// A new list of PodGroups is complete. It may come from an API server that is behind. Every remembered PodGroup gets this change, even one that the
-    /// cache has never shown: a PodGroup known from an answer may have been created and deleted between two lists.
+    /// A new list of PodGroups is complete. It may come from an API server that is behind. Every remembered PodGroup gets this change, even
+    /// one that the cache has never shown: a PodGroup known from an answer may have been created and deleted between two lists.
     Relisted {
         /// Whether the list contains the PodGroup.
         present: bool,
     },
-    /// The cluster went back to an earlier state, because its etcd was restored from a backup. Versions and UIDs of the time after it are void. Every remembered
-    /// PodGroup gets this change.
+    /// The cluster went back to an earlier state, because its etcd was restored from a backup. Versions and UIDs of the time after it are
+    /// void. Every remembered PodGroup gets this change.
     WentBack,
     /// The wait for the cache to show a listed member is over, and the cache has not shown it.
     WaitOver,

@@ -29,7 +29,8 @@
 //!   [`memory::MemberListing`] stores the version that the list began on, and only that version is deleted.
 //! * **S3** A needed PodGroup that is deleted by another client is created again at once: a wanted PodGroup that does not exist is
 //!   [`decide::Step::Create`], whatever happened before. The reconciler delays the step where other clients delete the PodGroup again and again.
-//! * **W** The PodGroup of several owners together is never satisfied by the pods of some of them, unless the others have finished or a smaller minMember is stated.
+//! * **W** The PodGroup of several owners together is never satisfied by the pods of some of them, unless the others have finished or a
+//!   smaller minMember is stated.
 //! * **L1** When no more events happen, the cluster reaches the right state. **L2** From every state a right state can be reached without a fault.
 
 pub mod decide;

@@ -42,7 +42,8 @@ pub fn answer(step: &Step, reply: Reply) -> Answer {
         (Step::Read, _) => Answer::Unknown,
         // A 404 means that the object is deleted: no other object has this UID.
         (Step::Delete(version), Reply::Deleted | Reply::NotFound) => Answer::Gone(version.uid.clone()),
-        // The namespace or the CRD does not exist. As `Stale` it would cause a read. The answer "absent" would cause the next creation without a pause.
+        // The namespace or the CRD does not exist. As `Stale` it would cause a read. The answer "absent" would cause the next creation
+        // without a pause.
         (Step::Create(_), Reply::NotFound) => Answer::Unknown,
         // A 404 for a patch: the object was deleted.
         (_, Reply::NotFound | Reply::Conflict) => Answer::Stale,

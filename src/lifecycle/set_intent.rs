@@ -2,11 +2,11 @@
 //!
 //! The object that created the owners is not watched. What it wants is derived from the owners that are there:
 //!
-//! * Owners appear, and leave suspension, one after the other. So `minMember` counts each owner that is not there yet as one pod. The gang cannot be placed
-//!   before all of them are there, and no part of it starts alone.
+//! * Owners appear, and leave suspension, one after the other. So `minMember` counts each owner that is not there yet as one pod. The gang
+//!   cannot be placed before all of them are there, and no part of it starts alone.
 //! * A suspended owner counts with the pods that it wants afterwards. A finished owner counts nothing. One that is being deleted counts as not there.
-//! * A stated `group-min-member` is that of the whole PodGroup, and owners that are not there do not count. It is for objects that create some owners only
-//!   when others are ready.
+//! * A stated `group-min-member` is that of the whole PodGroup, and owners that are not there do not count. It is for objects that create
+//!   some owners only when others are ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,11 +32,11 @@ const ANNOTATIONS: &str = "metadata.annotations";
 /// An owner with what it says about its set.
 type Part<'a> = (&'a OwnerSet, &'a OwnerFacts);
 
-/// Returns the PodGroup of these owners together. `owners` are all owners that would belong to it, also those that have a PodGroup of their own, in any
-/// order.
+/// Returns the PodGroup of these owners together. `owners` are all owners that would belong to it, also those that have a PodGroup of their
+/// own, in any order.
 ///
-/// `None` if no owner asks for it that exists and has a scheduler that is served. If an object of the same name was deleted and created again, the owners
-/// of the new one count.
+/// `None` if no owner asks for it that exists and has a scheduler that is served. If an object of the same name was deleted and created
+/// again, the owners of the new one count.
 #[must_use]
 pub fn intend_for_set(
     group: &GroupKey,
@@ -103,7 +103,8 @@ fn asked_min_member(parts: &[Part<'_>], faults: &mut Vec<Fault>) -> Option<u32> 
     parts.iter().filter_map(|part| sources(part).asked_min_member("it is ignored", faults)).max()
 }
 
-/// Returns the minMember to write: at least 1. With all owners there it is never more than the pods that they want, otherwise these would wait for ever.
+/// Returns the minMember to write: at least 1. With all owners there it is never more than the pods that they want, otherwise these would
+/// wait for ever.
 fn min_member(parts: &[Part<'_>], missing: u32, asked: Option<u32>, faults: &mut Vec<Fault>) -> u32 {
     let pods = sum(parts.iter().map(|(set, _)| set.pods));
     let number = match asked {

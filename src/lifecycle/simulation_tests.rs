@@ -1,9 +1,10 @@
 //! Tests that the promises of the lifecycle hold in random histories.
 //!
-//! Compared with the exhaustive model (`model/`), the histories are longer and have more faults at once. They also have finalizers, edits by people, and
-//! the real JSON of the requests, merged as the API server does.
+//! Compared with the exhaustive model (`model/`), the histories are longer and have more faults at once. They also have finalizers, edits
+//! by people, and the real JSON of the requests, merged as the API server does.
 //!
-//! A history depends only on its seed. Every run has new ones, which follow the seed of the run (`random_tests`). A history that breaks a promise is shortened as far as possible and printed as a trace.
+//! A history depends only on its seed. Every run has new ones, which follow the seed of the run (`random_tests`). A history that breaks a
+//! promise is shortened as far as possible and printed as a trace.
 
 use super::simulation::controller::Mutant;
 use super::simulation::run::play;

@@ -9,8 +9,8 @@ use crate::api::quantities::{self, RawResources};
 use crate::api::workload::GroupAnnotations;
 use crate::resources::{ResourceName, Resources};
 
-/// The largest total size of copied annotations, in bytes of JSON. JSON may need six bytes for one. Each copied annotation is on the PodGroup twice: as
-/// itself, and inside `podgroup.dev/applied`. The API server accepts 256 KiB of annotations in all.
+/// The largest total size of copied annotations, in bytes of JSON. JSON may need six bytes for one. Each copied annotation is on the
+/// PodGroup twice: as itself, and inside `podgroup.dev/applied`. The API server accepts 256 KiB of annotations in all.
 const COPIED_BYTES: usize = 64 * 1024;
 
 /// The most resources in `group-min-resources`. No node has nearly as many, and they are on the PodGroup twice too.
@@ -27,7 +27,8 @@ impl Sources<'_> {
         self.owner.get(key).or_else(|| self.template.get(key)).map(String::as_str)
     }
 
-    /// Returns the minMember that is asked for. `None` if none is asked for, or no positive 32-bit number; `instead` says in the fault what is used then.
+    /// Returns the minMember that is asked for. `None` if none is asked for, or no positive 32-bit number; `instead` says in the fault what
+    /// is used then.
     pub(super) fn asked_min_member(&self, instead: &str, faults: &mut Vec<Fault>) -> Option<u32> {
         let text = self.get(MIN_MEMBER)?;
         let number = text.parse::<i32>().ok().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);

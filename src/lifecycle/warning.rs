@@ -22,11 +22,12 @@ pub struct Warning {
 /// The most warnings of one owner at a time. There are fewer reasons, so this bounds only the number of faults.
 const MAX_WARNINGS: usize = 8;
 
-/// Returns the warnings about the PodGroup that an owner asks for: at most eight, in a fixed order. Warnings about the PodGroup come first. A template can
-/// have any number of faults, and a default replaces each of these values.
+/// Returns the warnings about the PodGroup that an owner asks for: at most eight, in a fixed order. Warnings about the PodGroup come first.
+/// A template can have any number of faults, and a default replaces each of these values.
 ///
-/// `refused` is the message of the API server when it refuses the PodGroup. `deleted` is whether other clients delete the PodGroup again and again. Empty
-/// while the owner wants no pods: the templates of old ReplicaSets still have faults that were corrected in the Deployment long ago.
+/// `refused` is the message of the API server when it refuses the PodGroup. `deleted` is whether other clients delete the PodGroup again
+/// and again. Empty while the owner wants no pods: the templates of old ReplicaSets still have faults that were corrected in the Deployment
+/// long ago.
 #[must_use]
 pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Option<&str>, deleted: bool) -> Vec<Warning> {
     let warning = |reason, message| Warning { about: desired.event_target.clone(), reason, message };

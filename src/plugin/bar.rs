@@ -5,7 +5,8 @@ use crate::resources::Amount;
 /// The number of cells of a bar.
 pub(super) const WIDTH: usize = 20;
 
-/// Draws `[██████▒▒····|·······]`: used, then reserved, of `most`; `|` is where `deserved` ends, also where more than that is used. `None` where there is no maximum to compare with.
+/// Draws `[██████▒▒····|·······]`: used, then reserved, of `most`; `|` is where `deserved` ends, also where more than that is used. `None`
+/// where there is no maximum to compare with.
 #[must_use]
 pub(super) fn bar(used: Amount, reserved: Amount, deserved: Option<Amount>, most: Option<Amount>) -> Option<String> {
     let most = most.filter(|most| most.is_positive())?;

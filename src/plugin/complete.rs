@@ -12,7 +12,7 @@ use futures::future::join_all;
 
 use super::connect::connect;
 use super::fetch::Fetch;
-use super::flags::{Arguments, Change, Common, Kind, Named, Target, Verb};
+use super::flags::{Arguments, Common, Kind, Named, QueueChange, Target, Verb};
 use super::verbs::QUEUES;
 
 /// The name under which kubectl calls this program.
@@ -59,7 +59,9 @@ fn wanted(words: &[String]) -> Option<(Wanted, Common)> {
     }
     let wanted = match verb {
         Verb::Why { target: Target { kind, name } } if name == ANY => Wanted::Groups(kind),
-        Verb::Queue { change: Change::Open(Named { name, .. }) | Change::Close(Named { name, .. }) } if name == ANY => Wanted::Queues,
+        Verb::Queue { change: QueueChange::Open(Named { name, .. }) | QueueChange::Close(Named { name, .. }) } if name == ANY => {
+            Wanted::Queues
+        }
         Verb::Why { .. } | Verb::Tree { .. } | Verb::Nodes | Verb::Queue { .. } | Verb::Audit | Verb::Version | Verb::Completion { .. } => {
             return None;
         }

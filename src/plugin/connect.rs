@@ -33,7 +33,8 @@ pub enum Bearer {
     Nothing,
     /// A bearer token, or the source of one.
     Token(Box<AuthInfo>),
-    /// No token, because the user acts as this other user (`--as`), and only the API server supports that. The user's own token would have other permissions.
+    /// No token, because the user acts as this other user (`--as`), and only the API server supports that. The user's own token would have
+    /// other permissions.
     ActingAs(String),
 }
 
@@ -146,7 +147,8 @@ pub const fn wants_tls(flags: &Common) -> bool {
     flags.scheduler_ca_file.is_some() || flags.scheduler_tls_server_name.is_some() || flags.scheduler_insecure_skip_tls_verify
 }
 
-/// Returns the configuration for a scheduler that serves TLS and is reached through a port-forward. Its certificate must be for `server`, unless a flag names another.
+/// Returns the configuration for a scheduler that serves TLS and is reached through a port-forward. Its certificate must be for `server`,
+/// unless a flag names another.
 ///
 /// # Errors
 ///

@@ -121,8 +121,8 @@ impl Fetch {
         Err(CallError::Other(format!("{path} has no end")))
     }
 
-    /// Converts all readable objects of a list. Returns nothing, and adds a gap called `what`, where the list cannot be read. Only one page is in memory as it came: the pods of
-    /// a large cluster are gigabytes.
+    /// Converts all readable objects of a list. Returns nothing, and adds a gap called `what`, where the list cannot be read. Only one page
+    /// is in memory as it came: the pods of a large cluster are gigabytes.
     pub async fn all<T: DeserializeOwned, F>(
         &self,
         what: &str,

@@ -95,8 +95,8 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
     Ok(Ok(found(&group, uids, others)))
 }
 
-/// Returns the UIDs of the object and of its owners. The controller writes its warnings onto the object that people edit: a Deployment, not its ReplicaSet, and
-/// for one PodGroup of a whole JobSet onto the JobSet, not its Jobs.
+/// Returns the UIDs of the object and of its owners. The controller writes its warnings onto the object that people edit: a Deployment, not
+/// its ReplicaSet, and for one PodGroup of a whole JobSet onto the JobSet, not its Jobs.
 async fn with_owners(fetch: &Fetch, namespace: &str, meta: &ObjectMeta, gaps: &mut Vec<Gap>) -> Vec<String> {
     let mut uids: Vec<String> = meta.uid.iter().cloned().collect();
     let Some(owner) = controller_of(meta) else { return uids };
@@ -204,7 +204,8 @@ fn meta(object: &Value) -> ObjectMeta {
     object.get("metadata").and_then(|meta| ObjectMeta::deserialize(meta).ok()).unwrap_or_default()
 }
 
-/// Returns the PodGroup of the pods that an owner creates: the PodGroup that its template names, else that of its JobSet, else its generated PodGroup.
+/// Returns the PodGroup of the pods that an owner creates: the PodGroup that its template names, else that of its JobSet, else its
+/// generated PodGroup.
 fn group_of_owner(owner: &Value) -> GroupKey {
     let template = owner.pointer("/spec/template/metadata").and_then(|meta| ObjectMeta::deserialize(meta).ok()).unwrap_or_default();
     let meta = meta(owner);

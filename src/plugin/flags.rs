@@ -62,7 +62,8 @@ pub struct Common {
     #[arg(long, global = true, value_name = "FILE")]
     pub scheduler_ca_file: Option<PathBuf>,
 
-    /// The name that the scheduler's certificate must have. Without it: the host of --scheduler-url, else that of the Service that leads to the scheduler's pod, as podgroup-scheduler.NAMESPACE.svc
+    /// The name that the scheduler's certificate must have. Without it: the host of --scheduler-url, else that of the Service that leads to
+    /// the scheduler's pod, as podgroup-scheduler.NAMESPACE.svc
     #[arg(long, global = true, value_name = "NAME", value_parser = parse_name)]
     pub scheduler_tls_server_name: Option<String>,
 
@@ -70,7 +71,8 @@ pub struct Common {
     #[arg(long, global = true, conflicts_with_all = ["scheduler_ca_file", "scheduler_tls_server_name"])]
     pub scheduler_insecure_skip_tls_verify: bool,
 
-    /// File with a token for the scheduler. Without it: none is sent to --scheduler-url, and the kubeconfig's to a port-forward with TLS into the usual namespace or --system-namespace, but not with --as
+    /// File with a token for the scheduler. Without it: none is sent to --scheduler-url, and the kubeconfig's to a port-forward with TLS
+    /// into the usual namespace or --system-namespace, but not with --as
     #[arg(long, global = true, value_name = "FILE")]
     pub scheduler_token_file: Option<PathBuf>,
 
@@ -108,7 +110,7 @@ pub enum Verb {
     Queue {
         /// Open or close
         #[command(subcommand)]
-        change: Change,
+        change: QueueChange,
     },
     /// Whether the scheduler's accounting agrees with a recount; exit status 1 if not
     Audit,
@@ -124,7 +126,7 @@ pub enum Verb {
 
 /// What is to become of a queue.
 #[derive(Debug, Subcommand)]
-pub enum Change {
+pub enum QueueChange {
     /// The queue takes PodGroups again, and so do the queues below it that are not closed themselves
     Open(Named),
     /// No PodGroup is admitted in the queue and the queues below it; placed pods keep running
@@ -287,8 +289,8 @@ fn parse_target(text: &str) -> Result<Target, String> {
     parse_name(name).map(|name| Target { kind: Some(kind), name })
 }
 
-/// Returns the error for a kind that `why` does not read. A JobSet has the PodGroups of its Jobs, or one PodGroup for each attempt; a LeaderWorkerSet has one for
-/// each group, of the operator or of our controller.
+/// Returns the error for a kind that `why` does not read. A JobSet has the PodGroups of its Jobs, or one PodGroup for each attempt; a
+/// LeaderWorkerSet has one for each group, of the operator or of our controller.
 fn not_a_kind(kind: &str, name: &str) -> String {
     let lower = kind.to_ascii_lowercase();
     if is_name(name) && ["jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"].contains(&&*lower) {

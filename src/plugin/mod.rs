@@ -4,9 +4,10 @@
 //!  flags ──▶ connect ──▶ fetch, scheduler ──▶ facts ──▶ a report (pure) ──▶ page (text) or JSON
 //! ```
 //!
-//! The shell ([`connect`], [`fetch`], [`scheduler`], [`find`], [`verbs`]) reads objects of the API, and asks the scheduler's debug endpoint where it can be
-//! reached. Each report is a pure value that follows from these facts ([`why`], [`tree`], [`nodes`], [`audit`], [`version`], [`desired`]): no I/O, no clock. What could not be read is
-//! a [`gap::Gap`] in the report and never ends it. All text passes through [`page`], which makes text of tenants harmless.
+//! The shell ([`connect`], [`fetch`], [`scheduler`], [`find`], [`verbs`]) reads objects of the API, and asks the scheduler's debug endpoint
+//! where it can be reached. Each report is a pure value that follows from these facts ([`why`], [`tree`], [`nodes`], [`audit`],
+//! [`version`], [`desired`]): no I/O, no clock. What could not be read is a [`gap::Gap`] in the report and never ends it. All text passes
+//! through [`page`], which makes text of tenants harmless.
 //!
 //! **Architecture invariant:** nothing here decides anything about pods. [`crate::accounting`] and [`crate::cycle`] answer what fits, so the
 //! answer is the scheduler's own.
@@ -58,7 +59,8 @@ pub async fn main() -> ExitCode {
     run(Arguments::parse_from(words)).await
 }
 
-/// Prints the answer. The exit status is 0 on success; 1 when something is not found or refused, or when the audit has differences; 2 for wrong usage.
+/// Prints the answer. The exit status is 0 on success; 1 when something is not found or refused, or when the audit has differences; 2 for
+/// wrong usage.
 async fn run(arguments: Arguments) -> ExitCode {
     let output = arguments.common.output;
     if let Verb::Completion { shell } = arguments.verb {

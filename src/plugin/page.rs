@@ -1,8 +1,8 @@
 //! Makes untrusted text safe to print.
 //!
-//! Names, annotations, messages and values come from tenants. All text goes through a [`Page`]. It writes control characters, and characters that change
-//! the direction of text or have no width, as escapes, and cuts long text. Colours are added around the pieces afterwards, so no foreign escape
-//! sequence can reach the terminal.
+//! Names, annotations, messages and values come from tenants. All text goes through a [`Page`]. It writes control characters, and
+//! characters that change the direction of text or have no width, as escapes, and cuts long text. Colours are added around the pieces
+//! afterwards, so no foreign escape sequence can reach the terminal.
 
 /// The limit of one piece of text, in characters; the longest message of the scheduler fits.
 const MOST: usize = 2_000;

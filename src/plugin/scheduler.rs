@@ -1,5 +1,5 @@
-//! Asks the scheduler itself: at `--scheduler-url`, or through `kubectl port-forward` to the pod that holds the scheduler's Lease. The port-forward ends when the
-//! answer has come.
+//! Asks the scheduler itself: at `--scheduler-url`, or through `kubectl port-forward` to the pod that holds the scheduler's Lease. The
+//! port-forward ends when the answer has come.
 
 use axum::http::Uri;
 use k8s_openapi::api::coordination::v1::Lease;

@@ -22,7 +22,7 @@ use super::desired::{self, Desired};
 use super::events::{self, Event};
 use super::fetch::{Fetch, escaped, told};
 use super::find::find;
-use super::flags::{Arguments, Change, Common, Kind, Named, Output, Target, Verb};
+use super::flags::{Arguments, Common, Kind, Named, Output, QueueChange, Target, Verb};
 use super::gap::Gap;
 use super::nearest::nearest;
 use super::nodes;
@@ -69,8 +69,8 @@ pub async fn answer(arguments: Arguments) -> Result<Answer, String> {
         Verb::Why { target } => shell.why(&target).await,
         Verb::Tree { groups } => shell.tree(groups).await,
         Verb::Nodes => shell.nodes().await,
-        Verb::Queue { change: Change::Open(named) } => shell.queue(&named, Desired::Open).await,
-        Verb::Queue { change: Change::Close(named) } => shell.queue(&named, Desired::Closed).await,
+        Verb::Queue { change: QueueChange::Open(named) } => shell.queue(&named, Desired::Open).await,
+        Verb::Queue { change: QueueChange::Close(named) } => shell.queue(&named, Desired::Closed).await,
         Verb::Audit => shell.audit().await,
         Verb::Version => Ok(shell.version().await),
         Verb::Completion { .. } => Err("completion needs no cluster".to_owned()),

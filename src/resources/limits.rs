@@ -1,7 +1,7 @@
 //! Limits by resource name.
 //!
-//! A sparse vector. An absent name is *unset*: the resource has no limit. 0 is a limit of 0. The type has no sums, because the sum of an unset limit and
-//! another limit depends on its use.
+//! A sparse vector. An absent name is *unset*: the resource has no limit. 0 is a limit of 0. The type has no sums, because the sum of an
+//! unset limit and another limit depends on its use.
 
 use super::{Amount, ResourceName};
 

@@ -1,7 +1,7 @@
 //! Exact amounts of named resources, and the effective request of a pod.
 //!
-//! This folder has no floats, no rounding except in the parser, no arithmetic that can panic or wrap (F5), and no knowledge of pods or queues that use the
-//! resources. That is in `accounting`.
+//! This folder has no floats, no rounding except in the parser, no arithmetic that can panic or wrap (F5), and no knowledge of pods or
+//! queues that use the resources. That is in `accounting`.
 //!
 //! * [`Resources`]: amounts by name; an absent name is 0.
 //! * [`Limits`]: limits by name; an absent name is *unset*. It is another type than [`Resources`], so the two cannot be confused.

@@ -50,8 +50,8 @@ pub struct PodRequestInput {
     pub resize_infeasible: bool,
 }
 
-/// Returns the effective request of a pod. It has no zeros and no negative amounts, and `pods` is exactly 1. A negative request counts as 0, so it cannot
-/// free resources.
+/// Returns the effective request of a pod. It has no zeros and no negative amounts, and `pods` is exactly 1. A negative request counts as
+/// 0, so it cannot free resources.
 #[must_use]
 pub fn effective(pod: &PodRequestInput) -> Resources {
     let infeasible = pod.resize_infeasible;

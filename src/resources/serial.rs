@@ -1,6 +1,7 @@
 //! Writes amounts as JSON.
 //!
-//! As in the API, a vector is an object of canonical quantity texts. Reading is in `api::quantities`, which accepts numbers and texts and reports faults.
+//! As in the API, a vector is an object of canonical quantity texts. Reading is in `api::quantities`, which accepts numbers and texts and
+//! reports faults.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 

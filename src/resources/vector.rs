@@ -122,8 +122,8 @@ impl Resources {
         self
     }
 
-    /// Sets each amount with a name in `other` to `of(own, other's)`. Both vectors are sorted, so each search begins where the last one ended. Nothing
-    /// is allocated if `self` has all the names.
+    /// Sets each amount with a name in `other` to `of(own, other's)`. Both vectors are sorted, so each search begins where the last one
+    /// ended. Nothing is allocated if `self` has all the names.
     fn combine(&mut self, other: &Self, of: impl Fn(Amount, Amount) -> Amount) {
         let mut from = 0_usize;
         let mut zeros = false;

@@ -59,8 +59,8 @@ pub async fn until(then: Option<Instant>) {
     }
 }
 
-/// Waits until `then` on the clock of [`through_suspension`]; for ever when it is `None`. A wait that a suspension interrupts goes on after it for the time that was
-/// left. Safe to drop and to call again.
+/// Waits until `then` on the clock of [`through_suspension`]; for ever when it is `None`. A wait that a suspension interrupts goes on after
+/// it for the time that was left. Safe to drop and to call again.
 pub async fn until_through_suspension(then: Option<Instant>) {
     until(then.map(|then| monotonic() + then.saturating_duration_since(through_suspension()))).await;
 }

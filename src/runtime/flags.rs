@@ -138,7 +138,8 @@ pub struct SchedulerFlags {
     #[arg(long, value_enum, default_value_t = QueueStatusBy::Own)]
     pub queue_status: QueueStatusBy,
 
-    /// Whether pods may be evicted: to reclaim what a queue deserves, to preempt pods of lower priority, or to end a gang that stays partly bound (--release-after)
+    /// Whether pods may be evicted: to reclaim what a queue deserves, to preempt pods of lower priority, or to end a gang that stays partly
+    /// bound (--release-after)
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     pub evictions: bool,
 

@@ -1,7 +1,7 @@
 //! Which job may have one of a few slots, so that the slow requests of one namespace do not stop those of the others?
 //!
-//! Each job belongs to one lane or to several, which are namespaces. A lane is slow while a job of it takes longer than expected, and afterwards until a job of it
-//! ends in time, but for [`SLOW_FOR`] at most: one of its webhooks may hang.
+//! Each job belongs to one lane or to several, which are namespaces. A lane is slow while a job of it takes longer than expected, and
+//! afterwards until a job of it ends in time, but for [`SLOW_FOR`] at most: one of its webhooks may hang.
 //!
 //! * One lane never has all slots ([`Slots::lane`]): the rest is there for others before it is known to be slow.
 //! * A slow lane has few ([`Slots::slow_lane`]), and all slow lanes together have a part ([`Slots::slow`]).

@@ -23,7 +23,8 @@ pub fn registry() -> Result<Registry, prometheus::Error> {
     Ok(registry)
 }
 
-/// Makes a registry with the metrics of this process: processor time, memory, open files and the time of its start. Empty on systems other than Linux.
+/// Makes a registry with the metrics of this process: processor time, memory, open files and the time of its start. Empty on systems other
+/// than Linux.
 #[must_use]
 pub fn process() -> Registry {
     let registry = Registry::new();

@@ -1,10 +1,10 @@
 //! Runs the tasks of a program, ends them in order, and returns the exit status.
 //!
-//! Each task belongs to a [`Stage`]. When the program ends, the stages end one after the other. Each stage has a time limit, and
-//! what has not ended by then is aborted. First the work ends, then the lease is released (never while a write may be in
-//! progress), and the health endpoint ends last. The limits add up to less than four seconds, unless a program allows its work more
-//! ([`Program::allow_work`]). A healthy program ends in a fraction of that. The lease has more than the rest: a lease that is not released makes the next leader
-//! wait until it runs out:
+//! Each task belongs to a [`Stage`]. When the program ends, the stages end one after the other. Each stage has a time limit, and what has
+//! not ended by then is aborted. First the work ends, then the lease is released (never while a write may be in progress), and the health
+//! endpoint ends last. The limits add up to less than four seconds, unless a program allows its work more ([`Program::allow_work`]). A
+//! healthy program ends in a fraction of that. The lease has more than the rest: a lease that is not released makes the next leader wait
+//! until it runs out:
 //!
 //! ```text
 //!   signal, or a task that ended ──► Work 1 s ──► Lease 2 s ──► Serve 0.3 s ──► exit 0 (signal) or 1

@@ -1,11 +1,12 @@
 //! Which proxy leads to the API server?
 //!
-//! The same as for kubectl and for programs with client-go. `proxy-url` of the kubeconfig's cluster is used in any case. Without it, `HTTPS_PROXY` is used
-//! (`HTTP_PROXY` for a server without TLS), unless `NO_PROXY` names the server or the server is this machine. Each variable may be in lower case. The rules are those
-//! of golang.org/x/net/http/httpproxy, except for unusual entries of `NO_PROXY`: an address in brackets without a port, an empty port, names that are not ASCII.
+//! The same as for kubectl and for programs with client-go. `proxy-url` of the kubeconfig's cluster is used in any case. Without it,
+//! `HTTPS_PROXY` is used (`HTTP_PROXY` for a server without TLS), unless `NO_PROXY` names the server or the server is this machine. Each
+//! variable may be in lower case. The rules are those of golang.org/x/net/http/httpproxy, except for unusual entries of `NO_PROXY`: an
+//! address in brackets without a port, an empty port, names that are not ASCII.
 //!
-//! kube has rules of its own: it looks for the *proxy* in `NO_PROXY`, and reads no variable in a pod. With a kubeconfig and a proxy it still reads `NO_PROXY`, and refuses
-//! each entry that is no name, address or range in its form, such as an empty one.
+//! kube has rules of its own: it looks for the *proxy* in `NO_PROXY`, and reads no variable in a pod. With a kubeconfig and a proxy it
+//! still reads `NO_PROXY`, and refuses each entry that is no name, address or range in its form, such as an empty one.
 
 use std::net::IpAddr;
 

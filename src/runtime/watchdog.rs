@@ -1,8 +1,9 @@
 //! Detects that the loop that owns a program's state hangs.
 //!
-//! `/healthz` probes the loop, so that a kubelet restarts a program that hangs. A probe never waits ([`Watchdog::probe`]): it sets a mark and wakes the loop
-//! ([`Watchdog::probed`]). Every iteration of the loop clears the mark ([`Watchdog::progress`]), whatever the iteration was for. So an unavailable API server,
-//! a lease of another process or a decision of some seconds does not look like a loop that hangs. Without probes an iteration costs one atomic read.
+//! `/healthz` probes the loop, so that a kubelet restarts a program that hangs. A probe never waits ([`Watchdog::probe`]): it sets a mark
+//! and wakes the loop ([`Watchdog::probed`]). Every iteration of the loop clears the mark ([`Watchdog::progress`]), whatever the iteration
+//! was for. So an unavailable API server, a lease of another process or a decision of some seconds does not look like a loop that hangs.
+//! Without probes an iteration costs one atomic read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,7 +65,8 @@ impl Watchdog {
         self.0.wake.notified().await;
     }
 
-    /// Probes the loop. Returns how long the oldest probe has no answer, when that is too long. Never waits; a probe while a mark is set sets no other.
+    /// Probes the loop. Returns how long the oldest probe has no answer, when that is too long. Never waits; a probe while a mark is set
+    /// sets no other.
     #[must_use]
     pub fn probe(&self) -> Option<Duration> {
         if !self.0.begun.load(Ordering::Relaxed) {

@@ -130,7 +130,8 @@ pub enum NominatedNode {
     Removed,
 }
 
-/// Returns the Binding, with the pod's UID and resourceVersion, which the API server checks, and the queue with its path, which the API server copies to the pod.
+/// Returns the Binding, with the pod's UID and resourceVersion, which the API server checks, and the queue with its path, which the API
+/// server copies to the pod.
 ///
 /// A later leader changes the resourceVersion of each pod that has no node, so that this request does not take effect after that
 /// (`registry/core/pod/storage`, `setPodNodeAndMetadata`, in Kubernetes).
@@ -214,8 +215,8 @@ pub fn new_queue(name: &str) -> Value {
 /// The queues that the scheduler creates if they are missing.
 pub const MADE: [&str; 2] = [ROOT_QUEUE, DEFAULT_QUEUE];
 
-/// Returns a strategic patch of a pod's status. Conditions are merged by type, so conditions of other programs stay. Without `since` the condition keeps the
-/// time of its last transition.
+/// Returns a strategic patch of a pod's status. Conditions are merged by type, so conditions of other programs stay. Without `since` the
+/// condition keeps the time of its last transition.
 #[must_use]
 pub fn pod_patch(uid: &Uid, condition: &PodCondition, nominated: &NominatedNode, since: Option<Timestamp>) -> Value {
     let mut written = json!({
@@ -251,8 +252,8 @@ pub fn fence_patch(uid: &Uid, identity: &str, since: Option<Timestamp>) -> Value
     pod_patch(uid, &condition, &NominatedNode::Stays, since)
 }
 
-/// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup. The API server has made the condition, with its time, when it
-/// evicted the pod. A pod that another client deleted meanwhile has none, and then no time.
+/// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup. The API server has made the
+/// condition, with its time, when it evicted the pod. A pod that another client deleted meanwhile has none, and then no time.
 #[must_use]
 pub fn disruption_patch(eviction: &Eviction, victim: &Victim) -> Value {
     let condition = PodCondition {

@@ -1,9 +1,10 @@
-//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`], [`evict`], [`fence`], [`volume`] and [`write`] write.
+//! The dispatcher: sends the writes of the scheduler to the API server. Only this module and its parts [`bind`], [`evict`], [`fence`],
+//! [`volume`] and [`write`] write.
 //!
 //! * The numbers of binds and of other writes under way are bounded.
 //! * Binds are sent first, in the order of [`bind_queue`].
-//! * The dispatcher decides nothing. It reports the outcome of each write once, also after a panic. Before it sends a binding again, it asks the owner of the
-//!   state whether the decision still holds ([`Report::SendAgain`]).
+//! * The dispatcher decides nothing. It reports the outcome of each write once, also after a panic. Before it sends a binding again, it
+//!   asks the owner of the state whether the decision still holds ([`Report::SendAgain`]).
 
 mod bind;
 pub mod bind_outcome;

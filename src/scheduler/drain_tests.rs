@@ -55,8 +55,8 @@ async fn serve(server: Server, request: Request) -> Response {
     missing()
 }
 
-/// Stops a leader with two pods to bind and one slot for bindings, of which each takes this long. `lists`: whether its lists were complete before. Returns
-/// how long the end took, the number of bindings that were sent, and the holder and the mark in the Lease.
+/// Stops a leader with two pods to bind and one slot for bindings, of which each takes this long. `lists`: whether its lists were complete
+/// before. Returns how long the end took, the number of bindings that were sent, and the holder and the mark in the Lease.
 async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String>) {
     // The chart creates the Lease, without a holder.
     let lease = json!({ "metadata": { "name": "p", "namespace": "ns", "resourceVersion": "1" } });

@@ -9,13 +9,14 @@
 //!                                                         learn
 //! ```
 //!
-//! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events, and `view` says whether they are recent enough), [`statuses`]
-//! (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that writes), [`debug`], [`metrics`].
+//! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events, and `view` says whether they are
+//! recent enough), [`statuses`] (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that
+//! writes), [`debug`], [`metrics`].
 //!
 //! **Architecture invariant:** one task owns the state. There is no lock, and no clock other than that of the loop.
 //!
-//! **Architecture invariant:** the scheduler decides only after its [`takeover`] is complete and on a recent `view`, and writes only with the lease. `State::start_deciding`
-//! does what follows when both hold. While nothing happens, no timer runs.
+//! **Architecture invariant:** the scheduler decides only after its [`takeover`] is complete and on a recent `view`, and writes only with
+//! the lease. `State::start_deciding` does what follows when both hold. While nothing happens, no timer runs.
 
 mod apply;
 pub mod command;
@@ -177,7 +178,8 @@ fn refresh(owner: mpsc::Sender<Event>, metrics: Metrics) -> Refresh {
     Refresh::new(ask, move || shown.show(None))
 }
 
-/// The loop of the scheduler: takes in events and reports, runs the cycle and sends the commands. The times in events count from the instant beside them.
+/// The loop of the scheduler: takes in events and reports, runs the cycle and sends the commands. The times in events count from the
+/// instant beside them.
 async fn own(
     mut state: State,
     mut dispatcher: Dispatcher,
@@ -232,13 +234,14 @@ async fn own(
     }
 }
 
-/// Returns when a timer is due that was set for `at`, on the clock that stands still while the machine is suspended. `since_start` runs through a suspension.
+/// Returns when a timer is due that was set for `at`, on the clock that stands still while the machine is suspended. `since_start` runs
+/// through a suspension.
 fn due(at: Duration, since_start: Duration, now: Instant) -> Instant {
     now + at.saturating_sub(since_start)
 }
 
-/// Waits until every binding and eviction that was sent has a known outcome, while the lease is renewed, and says to the election what is done with it.
-/// Decides nothing more. If that takes longer than [`DRAIN`], or the lease is lost meanwhile, it is kept.
+/// Waits until every binding and eviction that was sent has a known outcome, while the lease is renewed, and says to the election what is
+/// done with it. Decides nothing more. If that takes longer than [`DRAIN`], or the lease is lost meanwhile, it is kept.
 async fn drain(state: &mut State, dispatcher: &mut Dispatcher, leadership: &Leadership, watchdog: &Watchdog, now: &impl Fn() -> Now) {
     dispatcher.stop();
     let complete = state.takeover.is_complete();

@@ -25,8 +25,8 @@ use crate::runtime::watch::{BadObject, Outlet, WatchConfig, WatchEvent, watch_in
 
 use super::event::{Change, Event};
 
-/// Starts the watches, which send to `events` and list again when `relist` asks for it. `begin` is the start of the program, on the clock that runs while the machine
-/// is suspended.
+/// Starts the watches, which send to `events` and list again when `relist` asks for it. `begin` is the start of the program, on the clock
+/// that runs while the machine is suspended.
 pub fn start(
     program: &mut Program,
     client: &Client,

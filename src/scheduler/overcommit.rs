@@ -15,7 +15,8 @@ pub struct Overcommit {
 }
 
 impl Overcommit {
-    /// Returns the nodes with changed overcommitted resources since the last update, with the amounts; `None` for a node that is no longer overcommitted.
+    /// Returns the nodes with changed overcommitted resources since the last update, with the amounts; `None` for a node that is no longer
+    /// overcommitted.
     pub fn update(&mut self, scheduling: &SchedulingState) -> Vec<(Arc<str>, Option<Resources>)> {
         let nodes = scheduling.cache().nodes();
         let changed: Vec<_> = match self.mark.and_then(|mark| nodes.since(mark)) {

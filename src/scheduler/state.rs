@@ -151,7 +151,8 @@ impl State {
         self.start_deciding_when_ready(decided, now);
     }
 
-    /// Calls [`start_deciding`](Self::start_deciding) when the takeover has just become complete. `decided` is the earlier result of [`decides`](Self::decides).
+    /// Calls [`start_deciding`](Self::start_deciding) when the takeover has just become complete. `decided` is the earlier result of
+    /// [`decides`](Self::decides).
     fn start_deciding_when_ready(&mut self, decided: bool, now: Now) {
         if !decided && self.decides() {
             self.start_deciding(now);

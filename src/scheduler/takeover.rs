@@ -147,8 +147,8 @@ impl Takeover {
         Self::default()
     }
 
-    /// Records that this process has won the lease. Lists count from now on if they began after the request with the number `generation`, which was made
-    /// after the lease was won. A second call changes nothing.
+    /// Records that this process has won the lease. Lists count from now on if they began after the request with the number `generation`,
+    /// which was made after the lease was won. A second call changes nothing.
     pub fn won(&mut self, handover: Handover, generation: u64) {
         self.won.get_or_insert((handover, generation));
     }
@@ -202,8 +202,8 @@ impl Takeover {
         }
     }
 
-    /// Records that the cluster went back, and that the pods were listed since: the fences and what they have shown are lost, so they begin again. A takeover that
-    /// is complete stays complete.
+    /// Records that the cluster went back, and that the pods were listed since: the fences and what they have shown are lost, so they begin
+    /// again. A takeover that is complete stays complete.
     pub fn went_back(&mut self) {
         if self.stage() == Stage::Fencing {
             self.fences = None;
@@ -223,11 +223,11 @@ impl Takeover {
     }
 }
 
-/// Decides what a leader that ends does with its lease, from whether its own takeover was complete and how many of its bindings and evictions have no known
-/// outcome.
+/// Decides what a leader that ends does with its lease, from whether its own takeover was complete and how many of its bindings and
+/// evictions have no known outcome.
 ///
-/// Before its own takeover is complete, a leader has decided nothing, but may know nothing of what the leader before it has under way. So it gives the lease
-/// up without the mark, and the next leader does what this one began.
+/// Before its own takeover is complete, a leader has decided nothing, but may know nothing of what the leader before it has under way. So
+/// it gives the lease up without the mark, and the next leader does what this one began.
 #[must_use]
 pub const fn may_release(takeover_complete: bool, unknown_outcomes: usize) -> Release {
     match (takeover_complete, unknown_outcomes) {

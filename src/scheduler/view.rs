@@ -1,9 +1,10 @@
 //! Is the scheduler's view of the cluster good enough to decide on? Pure.
 //!
-//! * A view of nodes, pods, queues or storage that is older than [`OLDEST`] may be wrong without limit: its watch is silent, or the API server is cut off from etcd and repeats
-//!   what it knows. A view is as old as the time up to which everything is known (`runtime::watch`), and not as the last word of its watch.
-//! * After the cluster went back (its etcd was restored from a backup) the kinds are listed again one after the other. Until all are complete, the view is
-//!   partly of a state that does not exist any more.
+//! * A view of nodes, pods, queues or storage that is older than [`OLDEST`] may be wrong without limit: its watch is silent, or the API
+//!   server is cut off from etcd and repeats what it knows. A view is as old as the time up to which everything is known
+//!   (`runtime::watch`), and not as the last word of its watch.
+//! * After the cluster went back (its etcd was restored from a backup) the kinds are listed again one after the other. Until all are
+//!   complete, the view is partly of a state that does not exist any more.
 //!
 //! No timer runs for this: the view is checked before each decision, and the event that makes it good again also wakes the scheduler.
 
@@ -13,12 +14,13 @@ use std::time::Duration;
 
 use super::takeover::Kind;
 
-/// The greatest age of a view that decisions are made on. A healthy API server shows at least once in 61 s a state of a few seconds before. A watch is dead when it is
-/// 75 s old (`runtime::watch`), and its list has 5 s before decisions stop.
+/// The greatest age of a view that decisions are made on. A healthy API server shows at least once in 61 s a state of a few seconds before.
+/// A watch is dead when it is 75 s old (`runtime::watch`), and its list has 5 s before decisions stop.
 pub(super) const OLDEST: Duration = Duration::from_secs(80);
 
-/// Returns whether this kind has a limit of age: others change it, and whether a pod fits follows from it. A decision on an old state takes what is not there. The
-/// pods of other schedulers are known from the view of pods alone, and what a node's drivers take from those of storage.
+/// Returns whether this kind has a limit of age: others change it, and whether a pod fits follows from it. A decision on an old state takes
+/// what is not there. The pods of other schedulers are known from the view of pods alone, and what a node's drivers take from those of
+/// storage.
 const fn has_limit(kind: Kind) -> bool {
     match kind {
         Kind::Nodes

@@ -1,7 +1,8 @@
 //! What is written to tie a claim to a volume, or to a node?
 //!
-//! The same fields as kube-scheduler writes (`plugins/volumebinding/binder.go`). Both patches name the resourceVersion that the decision is made on. So a volume that another
-//! scheduler, or an earlier leader, has given away meanwhile is not given away twice, and neither is a claim tied to two nodes.
+//! The same fields as kube-scheduler writes (`plugins/volumebinding/binder.go`). Both patches name the resourceVersion that the decision is
+//! made on. So a volume that another scheduler, or an earlier leader, has given away meanwhile is not given away twice, and neither is a
+//! claim tied to two nodes.
 
 use serde_json::{Value, json};
 

@@ -174,8 +174,8 @@ impl World {
         }
     }
 
-    /// Returns whether another process may see that the lease has run out, or that it was absent for its whole duration. This is the one assumption on time: the clock of its holder has passed the renew
-    /// deadline by then, or the holder is dead.
+    /// Returns whether another process may see that the lease has run out, or that it was absent for its whole duration. This is the one
+    /// assumption on time: the clock of its holder has passed the renew deadline by then, or the holder is dead.
     pub(crate) fn has_run_out(&self, state: &State) -> bool {
         let holds = |proc: &&Proc| proc.id == state.lease.holder;
         state.procs.iter().find(holds).is_none_or(|holder| holder.term != Term::Leads)

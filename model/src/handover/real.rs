@@ -144,8 +144,8 @@ pub(crate) fn releases_drained(complete: bool, unknown: usize) -> Option<bool> {
     }
 }
 
-/// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged, or absent, for its whole duration. A
-/// process that has started since the Lease was deleted has not seen it.
+/// Returns how this process wins the lease now; none while another process holds it. `run_out`: the lease was seen unchanged, or absent,
+/// for its whole duration. A process that has started since the Lease was deleted has not seen it.
 pub(crate) fn win(lease: Lease, id: u8, run_out: bool) -> Option<Handover> {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let name = |id: u8| if id == 0 { String::new() } else { format!("process-{id}") };

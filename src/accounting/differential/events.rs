@@ -1,7 +1,7 @@
 //! The events of a history, and how they are drawn.
 //!
-//! A history is numbers: each step is a few bytes, which are read as an event and the questions after it. 0 always means the simplest choice, so shrinking
-//! the bytes shrinks the history.
+//! A history is numbers: each step is a few bytes, which are read as an event and the questions after it. 0 always means the simplest
+//! choice, so shrinking the bytes shrinks the history.
 
 use std::fmt;
 
@@ -31,8 +31,8 @@ pub(super) enum Event {
     Node(usize, Option<Amounts>),
     Queue(usize, QueueSpec),
     NoQueue(usize),
-    /// A pod is seen in the cluster: new, resized, moved, with or without a node and a queue, and with the next two queues of the path that its binding
-    /// wrote.
+    /// A pod is seen in the cluster: new, resized, moved, with or without a node and a queue, and with the next two queues of the path that
+    /// its binding wrote.
     Seen(Place, bool, bool, Option<[usize; 2]>),
     Terminating(usize),
     Gone(usize),

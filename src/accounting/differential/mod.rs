@@ -6,8 +6,8 @@
 //!      ╰─────▶ Facts ──▶ ByRules: the rules  ─┘
 //! ```
 //!
-//! `PODGROUP_DIFFERENTIAL_HISTORIES` sets the number of histories (`make soak` runs 8,000 or more), `PODGROUP_TEST_SEED` repeats an earlier run. A history with a difference is
-//! shrunk and printed as the lines of a scenario; its essence belongs in `src/accounting/scenarios`.
+//! `PODGROUP_DIFFERENTIAL_HISTORIES` sets the number of histories (`make soak` runs 8,000 or more), `PODGROUP_TEST_SEED` repeats an earlier
+//! run. A history with a difference is shrunk and printed as the lines of a scenario; its essence belongs in `src/accounting/scenarios`.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! Compares the accounting's answers to a scenario with the expected ones.
 //!
-//! After each fact the accounting gets the differences, so it goes through the same history as the scenario. It gets only questions that it can answer:
-//! the choice of victims belongs to the cycle.
+//! After each fact the accounting gets the differences, so it goes through the same history as the scenario. It gets only questions that it
+//! can answer: the choice of victims belongs to the cycle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -73,8 +73,8 @@ pub(super) fn check_reclaim(before: &Cluster, preemptor: &str, victims: &Victims
     Ok(())
 }
 
-/// Returns the fewest victims that may be evicted for this PodGroup, possibly none, by trying every choice. When `thoroughly` is false, no choice is tried if
-/// even the eviction of all pods would not be enough.
+/// Returns the fewest victims that may be evicted for this PodGroup, possibly none, by trying every choice. When `thoroughly` is false, no
+/// choice is tried if even the eviction of all pods would not be enough.
 pub(super) fn some_reclaim(before: &Cluster, preemptor: &str, thoroughly: bool) -> Option<Victims> {
     if check_reclaim(before, preemptor, &Victims::new()).is_ok() {
         return Some(Victims::new());

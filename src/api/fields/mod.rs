@@ -1,15 +1,16 @@
 //! Is any field of a pod, a PodGroup or a Queue overlooked, and do the fields mean what the tables beside this file say?
 //!
-//! The decoder drops fields that it does not know, so a new field of Kubernetes would be ignored silently. Hence every field of the pinned API is listed in a
-//! table, one a line: `path | verdict | sample | why`, with one of these verdicts:
+//! The decoder drops fields that it does not know, so a new field of Kubernetes would be ignored silently. Hence every field of the pinned
+//! API is listed in a table, one a line: `path | verdict | sample | why`, with one of these verdicts:
 //!
 //! * `honoured`: the facts are others when the field says `sample`;
 //! * `refused X`: with `sample` the object is refused, and `X` is what says so (a sample that begins with `spec=` is a whole spec);
 //! * `irrelevant`: no scheduling decision depends on it, for the reason `why`;
 //! * `parts`: its own fields are listed.
 //!
-//! A path that ends with `.*` is the field and all below it. The list of a pod's fields comes from the types of `k8s-openapi`, by [`reflect`]. Those of PodGroups and
-//! Queues, and the keys of annotations, labels and resources, come from `volcano.txt`: `e2e/tools/volcano` prints it from pinned versions of Volcano.
+//! A path that ends with `.*` is the field and all below it. The list of a pod's fields comes from the types of `k8s-openapi`, by
+//! [`reflect`]. Those of PodGroups and Queues, and the keys of annotations, labels and resources, come from `volcano.txt`:
+//! `e2e/tools/volcano` prints it from pinned versions of Volcano.
 
 mod reflect;
 

@@ -1,7 +1,7 @@
 //! Which fields does a type have on the wire? Found out by its own `Deserialize`, which names its fields when it is asked to read an object.
 //!
-//! `fields::<T>()` lets `T` be read from an input in which every field is there: lists have one element, maps one entry, texts a date, numbers 0. Each
-//! field is noted under its path, as in `containers[].ports[].hostPort`.
+//! `fields::<T>()` lets `T` be read from an input in which every field is there: lists have one element, maps one entry, texts a date,
+//! numbers 0. Each field is noted under its path, as in `containers[].ports[].hostPort`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
 //! What are volumes of plugins that Kubernetes had before CSI to the CSI drivers that replace them?
 //!
-//! The rules of `csi-translation-lib` 0.36, as far as a placement depends on them: the handle by which attach limits count a volume, and the node affinity
-//! with the topology key of the driver. vSphere and Azure File are translated there, too, but neither attach limits nor node affinity of kube-scheduler use it.
+//! The rules of `csi-translation-lib` 0.36, as far as a placement depends on them: the handle by which attach limits count a volume, and
+//! the node affinity with the topology key of the driver. vSphere and Azure File are translated there, too, but neither attach limits nor
+//! node affinity of kube-scheduler use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +31,6 @@ const PORTWORX: (&str, &str) = ("kubernetes.io/portworx-volume", "pxd.portworx.c
 /// A volume of a plugin that is migrated to a CSI driver.
 #[derive(Debug)]
 pub(super) struct Migrated {
-    /// The plugin.
     pub(super) plugin: &'static str,
     /// What attach limits count; none where the volume cannot be translated.
     pub(super) id: Option<VolumeId>,

@@ -1,8 +1,10 @@
 //! The storage objects of Kubernetes, and what the scheduler reads from them.
 //!
-//! A pod names claims; a claim names a volume and a class; a volume says which nodes may mount it. Of each object only what a placement depends on is kept.
+//! A pod names claims; a claim names a volume and a class; a volume says which nodes may mount it. Of each object only what a placement
+//! depends on is kept.
 //!
-//! Reading order: [`claim`], [`volume`], [`request`] (claims that have no volume yet), [`migrated`], [`storage_class`], [`csi_node`], [`attachment`], [`storage_capacity`], and [`of_pod`]: what they mean to one pod.
+//! Reading order: [`claim`], [`volume`], [`request`] (claims that have no volume yet), [`migrated`], [`storage_class`], [`csi_node`],
+//! [`attachment`], [`storage_capacity`], and [`of_pod`]: what they mean to one pod.
 
 pub mod attachment;
 pub mod claim;

@@ -11,7 +11,8 @@ use super::claim::ClaimKey;
 use super::request::LARGEST_SELECTOR;
 use super::volume::{VolumeAffinity, VolumeId, VolumeZone};
 
-/// The most claims of one pod. A pod with more is not placed: all of them are read again when one changes. No node takes as many volumes of any driver.
+/// The most claims of one pod. A pod with more is not placed: all of them are read again when one changes. No node takes as many volumes of
+/// any driver.
 const MOST_CLAIMS: usize = 256;
 
 /// A claim of a pod.

@@ -23,8 +23,8 @@ pub(super) const CLASS_BEFORE: &str = "volume.beta.kubernetes.io/storage-class";
 /// The dimension of the size of claims and volumes.
 pub(super) const STORAGE: &str = "storage";
 
-/// The most requirements and values in the selectors of the claims of a pod that have no volume. A pod with more is not placed: each selector is compared with the
-/// labels of each free volume.
+/// The most requirements and values in the selectors of the claims of a pod that have no volume. A pod with more is not placed: each
+/// selector is compared with the labels of each free volume.
 pub const LARGEST_SELECTOR: usize = 1_000;
 
 /// What a claim without a volume asks for.
@@ -112,8 +112,8 @@ impl ClaimRequest {
 }
 
 impl VolumeOffer {
-    /// Reads what the volume offers; none where it is bound, released or being deleted. One that a user has reserved for the name of a claim offers itself in every
-    /// phase, as in kube-scheduler.
+    /// Reads what the volume offers; none where it is bound, released or being deleted. One that a user has reserved for the name of a
+    /// claim offers itself in every phase, as in kube-scheduler.
     #[must_use]
     pub fn of(volume: &PersistentVolume) -> Option<Self> {
         let (meta, spec) = (&volume.metadata, &volume.spec);

@@ -139,8 +139,8 @@ impl PodOwner for Job {
     }
 }
 
-/// Returns how many numbers are in a text such as `1,3-5`. A part that cannot be read counts as none. The cost depends on the length of the text, not on
-/// its numbers.
+/// Returns how many numbers are in a text such as `1,3-5`. A part that cannot be read counts as none. The cost depends on the length of the
+/// text, not on its numbers.
 fn indexes(text: &str) -> u32 {
     text.split(',').fold(0_u32, |sum, part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

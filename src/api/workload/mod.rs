@@ -110,8 +110,8 @@ impl ObjectRef {
     }
 }
 
-/// The object whose pods have one PodGroup, seen from one of their owners: a JobSet from each of its Jobs, the leader of a group of a LeaderWorkerSet from the
-/// StatefulSet of its workers.
+/// The object whose pods have one PodGroup, seen from one of their owners: a JobSet from each of its Jobs, the leader of a group of a
+/// LeaderWorkerSet from the StatefulSet of its workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerSet {
     /// The object itself.

@@ -1,4 +1,5 @@
-//! Owners that are known only through their pods: a bare pod, a controller of a kind that is not watched, and the leader of a group of a LeaderWorkerSet.
+//! Owners that are known only through their pods: a bare pod, a controller of a kind that is not watched, and the leader of a group of a
+//! LeaderWorkerSet.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use crate::api::pod_facts::request_of_template;
 
 use super::{Gang, GroupAnnotations, ObjectRef, OwnerFacts, OwnerSet, group_annotations, priority_class};
 
-/// Returns whether owners of this kind are watched. The facts that pods have about such an owner are not used, because only the watch shows whether the
-/// owner exists.
+/// Returns whether owners of this kind are watched. The facts that pods have about such an owner are not used, because only the watch shows
+/// whether the owner exists.
 #[must_use]
 pub fn is_watched(api_version: &str, kind: &str) -> bool {
     match api_version.split_once('/').map_or("", |(group, _)| group) {

@@ -168,8 +168,8 @@ impl Observed {
         }
     }
 
-    /// Returns whether every list is complete, and since the cluster went back, if it did. Before that no decision is allowed: an owner and its PodGroup may be
-    /// shown at different moments of the cluster's life.
+    /// Returns whether every list is complete, and since the cluster went back, if it did. Before that no decision is allowed: an owner and
+    /// its PodGroup may be shown at different moments of the cluster's life.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let owners = OwnerKind::ALL.into_iter().map(List::Owners);
@@ -277,8 +277,8 @@ impl Observed {
             None if self.owners.is_in_other_namespace(key) => (OwnerSnapshot::Gone, None),
             None => {
                 let from_pods = self.pods.newest_source(key).and_then(|source| self.owners.desired(&source.owner, &self.schedulers));
-                // A bare pod that a controller has adopted is no member of its old PodGroup any more. The garbage collector would keep that PodGroup as
-                // long as the pod exists.
+                // A bare pod that a controller has adopted is no member of its old PodGroup any more. The garbage collector would keep that
+                // PodGroup as long as the pod exists.
                 let unseen = self.groups.has_unwatched_owner(key) || self.pods.is_member_of_another(key);
                 let without_pods = if unseen { OwnerSnapshot::Unknown } else { OwnerSnapshot::Gone };
                 (from_pods.map_or(without_pods, |desired| OwnerSnapshot::Served(Box::new(desired))), None)

@@ -31,7 +31,8 @@ impl OwnerKind {
     pub const ALL: [Self; 4] = [Self::ReplicaSet, Self::StatefulSet, Self::DaemonSet, Self::Job];
 }
 
-/// The facts about an owner. Most owners of a cluster belong to another scheduler and want no pods any more. Of those only [`Self::Unserved`] is stored.
+/// The facts about an owner. Most owners of a cluster belong to another scheduler and want no pods any more. Of those only
+/// [`Self::Unserved`] is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ObservedOwner {
     /// The template names a served scheduler.
@@ -170,9 +171,9 @@ impl Owners {
         intend_for_set(key, &owners, self.queue_of(&key.namespace), schedulers)
     }
 
-    /// Returns the desired PodGroup of the leader of a group of a LeaderWorkerSet and of its workers. The StatefulSet of the workers says how many there are and
-    /// what they request. Until it exists, and if its template names another scheduler, the leader says how many pods the group has, and each counts as what
-    /// the leader requests.
+    /// Returns the desired PodGroup of the leader of a group of a LeaderWorkerSet and of its workers. The StatefulSet of the workers says
+    /// how many there are and what they request. Until it exists, and if its template names another scheduler, the leader says how many
+    /// pods the group has, and each counts as what the leader requests.
     pub(super) fn desired_by_leader(&self, key: &GroupKey, leader: &OwnerFacts, schedulers: &[String]) -> Option<DesiredGroup> {
         let is_led = |facts: &&OwnerFacts| {
             let is_ours = schedulers.iter().any(|name| **name == *facts.scheduler);

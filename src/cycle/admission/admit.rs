@@ -3,10 +3,11 @@
 //! `Pending → Inqueue`. The request is `spec.minResources` less the charges of its members (nothing counts twice). Without it the request
 //! is that of the members that are needed now. The quota alone decides (F6), without the reservation of the PodGroup itself. Where it
 //! refuses for amounts alone, the PodGroup may be able to reclaim them (A3). An admitted PodGroup without nodes reserves its request
-//! ([`reserve`](super::reservation::reserve)). One that lacks members reserves nothing where it would have to reclaim: no pod is preempted for members that do not
-//! exist, and others would preempt pods to have room beside the reservation.
+//! ([`reserve`](super::reservation::reserve)). One that lacks members reserves nothing where it would have to reclaim: no pod is preempted
+//! for members that do not exist, and others would preempt pods to have room beside the reservation.
 //!
-//! Where the installer asks for it ([`Policy::admit_within_nodes`](crate::cycle::policy::Policy)), the request must fit in what the nodes offer as well (A9).
+//! Where the installer asks for it ([`Policy::admit_within_nodes`](crate::cycle::policy::Policy)), the request must fit in what the nodes
+//! offer as well (A9).
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ pub(in crate::cycle) struct Admitted {
     pub(in crate::cycle) minimum: Resources,
     /// Whether there is room for it only within the entitlement of the queue (A3).
     pub(in crate::cycle) within_entitlement: bool,
-    /// Where its members are lacking and there is room only within the entitlement: the ceiling that refuses it. It reserves nothing more before that has room. Else none.
+    /// Where its members are lacking and there is room only within the entitlement: the ceiling that refuses it. It reserves nothing more
+    /// before that has room. Else none.
     pub(in crate::cycle) unreserved: Option<Ceiling>,
 }
 
@@ -51,7 +53,8 @@ pub(in crate::cycle) fn unusable(cache: &Cache, facts: &GroupFacts) -> Option<Re
 ///
 /// # Errors
 ///
-/// The queue that is broken or closed, or the nearest ceiling that is exceeded, with its first resource; with `within_nodes` also what the nodes lack.
+/// The queue that is broken or closed, or the nearest ceiling that is exceeded, with its first resource; with `within_nodes` also what the
+/// nodes lack.
 pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid], within_nodes: bool) -> Result<Admitted, Refusal> {
     let Some((facts, asked, mut minimum)) = request_of(cache, key, needed) else { return Ok(Admitted::default()) };
     let Some(group) = cache.groups.get(key) else { return Ok(Admitted::default()) };
@@ -113,8 +116,9 @@ pub fn requested(cache: &Cache, key: &GroupKey) -> Resources {
     request_of(cache, key, &needed).map(|(_, asked, _)| asked).unwrap_or_default()
 }
 
-/// Returns every amount for which the queues refuse the PodGroup now; empty where it waits for another reason. The reservation of the PodGroup is left
-/// out: it is not requested again. For that, `copy` gets a copy of the quota of the cache, unless it has one; give the next call the same.
+/// Returns every amount for which the queues refuse the PodGroup now; empty where it waits for another reason. The reservation of the
+/// PodGroup is left out: it is not requested again. For that, `copy` gets a copy of the quota of the cache, unless it has one; give the
+/// next call the same.
 #[must_use]
 pub fn shortages(cache: &Cache, key: &GroupKey, copy: &mut Option<Quota>) -> Vec<Explanation> {
     let group = cache.groups.get(key).filter(|group| group.refusal.as_ref().is_some_and(|refusal| refusal.code().is_of_quota()));
@@ -134,8 +138,8 @@ pub fn shortages(cache: &Cache, key: &GroupKey, copy: &mut Option<Quota>) -> Vec
     ceilings.into_iter().map(|ceiling| Explanation::of(&Refusal::Ceiling(ceiling))).collect()
 }
 
-/// Whether the queue can reclaim the request (A3), its own reservation left out of account. Where members are lacking, what others of the queue were so admitted for
-/// comes before it, in the dimensions that it asks for.
+/// Whether the queue can reclaim the request (A3), its own reservation left out of account. Where members are lacking, what others of the
+/// queue were so admitted for comes before it, in the dimensions that it asks for.
 fn can_reclaim(cache: &mut Cache, own: Option<&str>, queue: &str, mut asked: Resources, lacks_members: bool) -> bool {
     if lacks_members {
         let others = cache.unreserved_in(queue);

@@ -30,7 +30,8 @@ use super::admit::Admitted;
 /// After this number of times the back-off does not become longer.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// Where there is no admission timeout: the first back-off after a preemption in vain, and the time in which further members of others leave room (A7).
+/// Where there is no admission timeout: the first back-off after a preemption in vain, and the time in which further members of others
+/// leave room (A7).
 const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl AdmissionBackoff {
@@ -124,9 +125,9 @@ fn quota_freed(cache: &mut Cache, key: &GroupKey) {
     }
 }
 
-/// Reserves the minimum of an admitted PodGroup that has no nodes yet, less the charges of its members, at all levels in one step. One that is to reserve nothing more
-/// keeps what it has (A3). The reservation lasts for `timeout` (0: for ever); a partially bound gang keeps it until the gang is finished. Returns whether the PodGroup is
-/// admitted; it is not during its admission back-off.
+/// Reserves the minimum of an admitted PodGroup that has no nodes yet, less the charges of its members, at all levels in one step. One that
+/// is to reserve nothing more keeps what it has (A3). The reservation lasts for `timeout` (0: for ever); a partially bound gang keeps it
+/// until the gang is finished. Returns whether the PodGroup is admitted; it is not during its admission back-off.
 pub(in crate::cycle) fn reserve(
     cache: &mut Cache,
     timers: &mut Timers,

@@ -10,8 +10,8 @@ use super::pods::{Assumed, Member};
 use super::{Cache, Change, State};
 
 impl Cache {
-    /// Assumes a placed pod, which is held for volumes or not; the accounting has the charge already. The counts are updated in place, as this runs for each
-    /// placement.
+    /// Assumes a placed pod, which is held for volumes or not; the accounting has the charge already. The counts are updated in place, as
+    /// this runs for each placement.
     pub(in crate::cycle) fn assume(&mut self, placement: &Placement, is_held: bool) -> Option<Arc<PodFacts>> {
         let mut member = self.pods.remove(&placement.uid)?;
         self.leave_class(&mut member);
@@ -25,7 +25,7 @@ impl Cache {
         member.refusal = None;
         group.count(&member);
         if member.state() == State::Placed {
-            self.placed.join(member.facts.priority);
+            self.placed_priorities.join(member.facts.priority);
         }
         let facts = Arc::clone(&member.facts);
         self.pods.insert(placement.uid.clone(), member);
@@ -100,8 +100,9 @@ impl Cache {
         Some(Arc::new(Refusal::Unanswered { binds: group.counts.open, why }))
     }
 
-    /// Records that the API server refused the bind: the pod waits again, and its charge is taken back. Returns the pod and what was assumed of it. Returns
-    /// none where the pod is unknown, or where the watch has shown it on a node: then it was bound, whatever the response was.
+    /// Records that the API server refused the bind: the pod waits again, and its charge is taken back. Returns the pod and what was
+    /// assumed of it. Returns none where the pod is unknown, or where the watch has shown it on a node: then it was bound, whatever the
+    /// response was.
     pub(in crate::cycle) fn forget(&mut self, uid: &Uid) -> Option<(Arc<PodFacts>, Option<Assumed>)> {
         self.changed(Change::BindEnded);
         if self.pods.get(uid).is_none_or(|member| member.facts.node.is_some()) {

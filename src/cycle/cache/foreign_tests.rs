@@ -139,7 +139,8 @@ fn a_pod_of_others_that_makes_shares_smaller_lets_a_podgroup_reclaim_though_noth
     assert_eq!(until(&mut state, 8), [1, 0], "{}", message(&state, "waits"));
 }
 
-/// The guarantees of `a` and `b` exceed what is left to the queues, so that of `a` is cut: it may not even use what is guaranteed below the capability of `team`.
+/// The guarantees of `a` and `b` exceed what is left to the queues, so that of `a` is cut: it may not even use what is guaranteed below the
+/// capability of `team`.
 #[test]
 fn a_pod_of_others_that_ends_lets_a_queue_use_the_rest_of_its_guarantee_below_a_full_parent() {
     let mut state = empty_state();

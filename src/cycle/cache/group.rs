@@ -242,8 +242,8 @@ impl Cache {
         self.groups.get(key).is_some_and(Group::is_waiting) && !self.is_foreign(key)
     }
 
-    /// Whether the queue may borrow for the next members of the PodGroup, as far as these do not say otherwise themselves (S3): the PodGroup is preemptable,
-    /// and it has its minimum, or no placed member that keeps the others of the minimum from being preempted.
+    /// Whether the queue may borrow for the next members of the PodGroup, as far as these do not say otherwise themselves (S3): the
+    /// PodGroup is preemptable, and it has its minimum, or no placed member that keeps the others of the minimum from being preempted.
     pub(in crate::cycle) fn may_borrow(&self, key: &GroupKey) -> bool {
         let Some((group, facts)) = self.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?))) else { return true };
         let has_minimum = group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member;

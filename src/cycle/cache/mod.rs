@@ -1,7 +1,8 @@
 //! The cache: the facts about the cluster, and the changes that each event made to them.
 //!
-//! Facts arrive through [`Cache::apply_pod`] and its siblings, in any order and any number of times. The accounting and the counts are updated at once. Each
-//! function adds its changes as typed [`Change`]s. The modules above take them ([`Cache::take_changes`]) and decide what follows. The cache decides nothing.
+//! Facts arrive through [`Cache::apply_pod`] and its siblings, in any order and any number of times. The accounting and the counts are
+//! updated at once. Each function adds its changes as typed [`Change`]s. The modules above take them ([`Cache::take_changes`]) and decide
+//! what follows. The cache decides nothing.
 //!
 //! ```text
 //!                    apply: seen on a node
@@ -20,7 +21,6 @@ mod binds;
 mod budgets;
 mod changes;
 pub(in crate::cycle) mod counter;
-mod crowded;
 mod demands;
 mod foreign;
 pub mod gang;
@@ -32,6 +32,7 @@ pub mod phase;
 mod pods;
 mod queues;
 mod rank;
+mod refused_for_selectors;
 pub(in crate::cycle) mod reservation;
 mod volumes;
 
@@ -89,7 +90,7 @@ pub struct Cache {
     /// Our waiting pods, by label set.
     waiting_with: BTreeMap<LabelSetId, BTreeSet<Uid>>,
     /// Those of our waiting pods that are refused because their namespace has too many selectors.
-    crowded: crowded::Crowded,
+    refused_for_selectors: refused_for_selectors::RefusedForSelectors,
     /// The scheduling classes: the pods of a class are the same to every node.
     pub(in crate::cycle) classes: Classes,
     /// Finds the best node for a pod.
@@ -97,7 +98,7 @@ pub struct Cache {
     /// Our pods.
     pub(in crate::cycle) pods: ByKey<Uid, Member>,
     /// The priorities of our pods that have a node.
-    pub(in crate::cycle) placed: Counter<i32>,
+    pub(in crate::cycle) placed_priorities: Counter<i32>,
     /// The pods of other schedulers.
     foreign: foreign::ForeignPods,
     /// The nodes that are nominated for them.
@@ -136,11 +137,11 @@ impl Cache {
             csi_nodes: BTreeMap::new(),
             on_nodes: PlacedPods::default(),
             waiting_with: BTreeMap::new(),
-            crowded: crowded::Crowded::default(),
+            refused_for_selectors: refused_for_selectors::RefusedForSelectors::default(),
             classes: Classes::default(),
             finder: NodeFinder::default(),
             pods: ByKey::default(),
-            placed: Counter::default(),
+            placed_priorities: Counter::default(),
             foreign: foreign::ForeignPods::default(),
             nominated_by_others: NominatedByOthers::default(),
             leaving: BTreeMap::new(),
@@ -222,7 +223,7 @@ impl Cache {
     /// Returns the lowest priority that a pod with a node may have as a victim; none where no pod has a node.
     pub(in crate::cycle) fn lowest_priority(&self) -> Option<i32> {
         // A class may give a pod a lower priority than its own.
-        self.placed.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min()
+        self.placed_priorities.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min()
     }
 
     /// Adds or updates a priority class.
@@ -256,8 +257,8 @@ impl Cache {
         self.sharing.shares = None;
     }
 
-    /// Keeps what is collected for a status write small where no status is written: objects that are gone are forgotten. `longer` says whether so many
-    /// entries are too many for so many objects.
+    /// Keeps what is collected for a status write small where no status is written: objects that are gone are forgotten. `longer` says
+    /// whether so many entries are too many for so many objects.
     pub(in crate::cycle) fn bound_dirty(&mut self, longer: impl Fn(usize, usize) -> bool) {
         if longer(self.dirty.pods.len(), self.pods.len()) {
             let pods = &self.pods;
@@ -272,8 +273,8 @@ impl Cache {
 }
 
 #[cfg(test)]
-mod crowded_tests;
-#[cfg(test)]
 mod deleted_queue_tests;
 #[cfg(test)]
 mod foreign_tests;
+#[cfg(test)]
+mod refused_for_selectors_tests;

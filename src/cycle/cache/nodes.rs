@@ -15,8 +15,8 @@ use crate::cycle::placement::nodes::NodeId;
 
 use super::{Cache, Change, Wake};
 
-/// How many pods of a class the nodes could take if no pod were there, by the node groups that are barred and by class. It depends on the objects of the nodes
-/// alone.
+/// How many pods of a class the nodes could take if no pod were there, by the node groups that are barred and by class. It depends on the
+/// objects of the nodes alone.
 pub(super) type RoomIfEmpty = BTreeMap<BTreeSet<String>, BTreeMap<ClassId, CountedRoom>>;
 
 /// The room that was counted for a class.
@@ -75,7 +75,8 @@ impl Cache {
         Some(NodeState { id, facts, accounting: self.accounting.ledger().node(&facts.name)? })
     }
 
-    /// Whether the nodes could take so many of these waiting members, if no pod were there. An upper bound: members of several classes are counted apart.
+    /// Whether the nodes could take so many of these waiting members, if no pod were there. An upper bound: members of several classes are
+    /// counted apart.
     pub(in crate::cycle) fn could_ever_take(&mut self, queue: &str, members: &[Uid], needed: usize) -> bool {
         let mut classes: BTreeMap<ClassId, usize> = BTreeMap::new();
         for class in members.iter().filter_map(|uid| self.pods.get(uid)?.class) {
@@ -91,8 +92,8 @@ impl Cache {
         members.is_empty() || possible >= needed
     }
 
-    /// Returns how many pods of the class the nodes could take if no pod were there; where that is `wanted` or more, a number that is not below it. None where
-    /// the class is unknown.
+    /// Returns how many pods of the class the nodes could take if no pod were there; where that is `wanted` or more, a number that is not
+    /// below it. None where the class is unknown.
     fn room_if_empty(&mut self, id: ClassId, barred: &BTreeSet<String>, wanted: usize) -> Option<usize> {
         let counted = self.room_if_empty.get(barred).and_then(|classes| classes.get(&id)).copied();
         if let Some(counted) = counted.filter(|counted| counted.of_all_nodes || counted.pods >= wanted) {

@@ -14,8 +14,8 @@ use super::{Cache, Change, Member, Wake};
 const MOST_AT_ONCE: usize = 16;
 
 impl Cache {
-    /// Records a pod, and where it counts; none where it has no node or has ended. The terms of a pod that is refused for its fields count for nothing: they may be
-    /// what it is refused for, and take no room from those of other pods.
+    /// Records a pod, and where it counts; none where it has no node or has ended. The terms of a pod that is refused for its fields count
+    /// for nothing: they may be what it is refused for, and take no room from those of other pods.
     pub(in crate::cycle) fn count_on(&mut self, facts: &PodFacts, place: Option<Place>) {
         let left = self.interested_on_its_node(&facts.uid);
         let is_refused = facts.node.is_none() && place.is_none() && !(facts.unsupported.is_empty() && facts.faults.is_empty());
@@ -71,29 +71,29 @@ impl Cache {
     }
 
     /// Refuses a waiting pod with more selectors than are told apart in its namespace. One that cannot be read says that instead.
-    pub(super) fn refuse_crowded(&mut self, facts: &mut PodFacts) {
+    pub(super) fn refuse_for_selectors(&mut self, facts: &mut PodFacts) {
         if facts.node.is_none() && facts.faults.is_empty() && self.on_nodes.has_no_room_for(&facts.terms) {
             facts.unsupported.push(Unsupported::Selector);
-            self.crowded.insert(&facts.uid, &facts.terms.namespace);
+            self.refused_for_selectors.insert(&facts.uid, &facts.terms.namespace);
         } else {
-            self.crowded.remove(&facts.uid);
+            self.refused_for_selectors.remove(&facts.uid);
         }
     }
 
     /// Tries some of the pods again that were refused for their selectors, after selectors of their namespaces went.
-    pub(in crate::cycle) fn admit_crowded(&mut self) {
+    pub(in crate::cycle) fn retry_refused_for_selectors(&mut self) {
         // A class outlives its pods for a while, and holds their selectors.
-        if !self.crowded.is_empty() && self.classes.free_selectors(&mut self.on_nodes) {
+        if !self.refused_for_selectors.is_empty() && self.classes.free_selectors(&mut self.on_nodes) {
             self.room_if_empty.clear();
         }
         for namespace in self.on_nodes.take_rooms_made() {
-            self.crowded.room_made(&namespace);
+            self.refused_for_selectors.room_made(&namespace);
         }
         for _ in 0..MOST_AT_ONCE {
-            let Some(uid) = self.crowded.take_next() else { return };
+            let Some(uid) = self.refused_for_selectors.take_next() else { return };
             let Some(member) = self.pods.get(&uid) else { continue };
             if self.on_nodes.has_no_room_for(&member.facts.terms) {
-                self.crowded.insert(&uid, &member.facts.terms.namespace);
+                self.refused_for_selectors.insert(&uid, &member.facts.terms.namespace);
                 continue;
             }
             let mut facts = PodFacts::clone(&member.facts);
@@ -105,8 +105,8 @@ impl Cache {
     }
 
     /// Returns whether pods that were refused for their selectors are to be tried again.
-    pub(in crate::cycle) fn has_crowded_to_try(&self) -> bool {
-        self.crowded.is_due()
+    pub(in crate::cycle) fn has_refused_for_selectors_to_try(&self) -> bool {
+        self.refused_for_selectors.is_due()
     }
 
     /// Adds a waiting pod to the users of its class.
@@ -130,8 +130,8 @@ impl Cache {
         }
     }
 
-    /// Finds the classes of those waiting pods again that other terms of anti-affinity keep away than before. Where that may be fewer, their PodGroups are tried
-    /// again: what they wait for is recorded by their former class.
+    /// Finds the classes of those waiting pods again that other terms of anti-affinity keep away than before. Where that may be fewer,
+    /// their PodGroups are tried again: what they wait for is recorded by their former class.
     pub(super) fn reclassify(&mut self) {
         for (set, may_be_fewer) in self.on_nodes.take_changed() {
             for uid in self.waiting_with.get(&set).cloned().unwrap_or_default() {

@@ -1,6 +1,7 @@
 //! Detects partially bound gangs, and remembers the placements of each gang.
 //!
-//! A gang that had all its nodes once is never partially bound, whatever became of them. A failed member or a raised minMember ends nothing that runs.
+//! A gang that had all its nodes once is never partially bound, whatever became of them. A failed member or a raised minMember ends nothing
+//! that runs.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -65,14 +65,15 @@ pub fn is_through(group: &Group, facts: &GroupFacts) -> bool {
     live(group) == 0 && (group.through || group.counts.succeeded >= facts.min_member.max(1))
 }
 
-/// Returns the number of members that count for the gang: they have a node or have succeeded. Members with an unknown bind outcome, and those that are held for
-/// volumes, are not counted.
+/// Returns the number of members that count for the gang: they have a node or have succeeded. Members with an unknown bind outcome, and
+/// those that are held for volumes, are not counted.
 fn has_places(group: &Group) -> u32 {
     let counts = group.counts;
     counts.placed.saturating_sub(counts.open).saturating_sub(counts.held).saturating_add(counts.succeeded)
 }
 
-/// Whether its minimum is satisfied only by members that are terminating: it still counts as Running, and its next wait is not reported before they are gone.
+/// Whether its minimum is satisfied only by members that are terminating: it still counts as Running, and its next wait is not reported
+/// before they are gone.
 #[must_use]
 pub fn runs_out(group: &Group, facts: &GroupFacts) -> bool {
     phase(group, facts) == Phase::Running && has_places(group) < facts.min_member.max(1)

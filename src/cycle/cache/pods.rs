@@ -130,7 +130,7 @@ impl Cache {
         if facts.node.is_some() {
             (facts.charged_queue, facts.queue_path) = self.settled_queue(&facts);
         }
-        self.refuse_crowded(&mut facts);
+        self.refuse_for_selectors(&mut facts);
         if self.take_what_moves_no_pod(&mut facts) {
             return;
         }
@@ -167,8 +167,8 @@ impl Cache {
         waiting.into_iter().for_each(|group| self.changed(Change::WaitingPod(group)));
     }
 
-    /// Takes in what no placement depends on: the resourceVersion, readiness, which matters to disruption budgets only, and the conditions and the nominated node,
-    /// which this scheduler writes itself. Returns whether nothing else about the pod changed.
+    /// Takes in what no placement depends on: the resourceVersion, readiness, which matters to disruption budgets only, and the conditions
+    /// and the nominated node, which this scheduler writes itself. Returns whether nothing else about the pod changed.
     fn take_what_moves_no_pod(&mut self, facts: &mut PodFacts) -> bool {
         let Some(known) = self.pods.get_mut(&facts.uid) else { return false };
         let ready = std::mem::replace(&mut facts.ready, known.facts.ready);
@@ -204,7 +204,7 @@ impl Cache {
         }
         self.foreign_pod_gone(uid);
         self.leaving.remove(uid);
-        self.crowded.remove(uid);
+        self.refused_for_selectors.remove(uid);
         self.count_no_more(uid);
         self.release(uid);
         self.changed(Change::PodGone(uid.clone()));
@@ -242,7 +242,8 @@ impl Cache {
         }
     }
 
-    /// A pod that has a node becomes a member of another PodGroup: what that reserves shrinks by a charge that was there before (A4), so its queue has room for others.
+    /// A pod that has a node becomes a member of another PodGroup: what that reserves shrinks by a charge that was there before (A4), so
+    /// its queue has room for others.
     fn notice_new_member(&mut self, facts: &PodFacts) {
         let moves = |known: &Member| known.state() == State::Placed && known.facts.group != facts.group;
         if !self.pods.get(&facts.uid).is_some_and(moves) {
@@ -311,7 +312,7 @@ impl Cache {
             group.forget(&member);
         }
         if member.state() == State::Placed {
-            self.placed.leave(&member.facts.priority);
+            self.placed_priorities.leave(&member.facts.priority);
         }
         self.changed(Change::Group(member.facts.group.clone()));
         Some(member)
@@ -326,7 +327,7 @@ impl Cache {
             self.leaving.insert(member.facts.uid.clone(), member.facts.grace);
         }
         if member.state() == State::Placed {
-            self.placed.join(member.facts.priority);
+            self.placed_priorities.join(member.facts.priority);
         }
         let key = member.facts.group.clone();
         self.groups.get_or_default(&key).count(&member);

@@ -107,8 +107,8 @@ impl Group {
     /// Whether it waits for admission or for a node.
     pub(super) fn is_waiting(&self) -> bool {
         // A PodGroup with a reservation that waits for its own members is tried again, so that a closed queue is noticed. So is one that
-        // requests room for members that do not exist yet, though it may be admitted within its entitlement, and one whose members have scheduling gates. A PodGroup
-        // with all its nodes needs no admission: in a standby replica no cycle runs.
+        // requests room for members that do not exist yet, though it may be admitted within its entitlement, and one whose members have
+        // scheduling gates. A PodGroup with all its nodes needs no admission: in a standby replica no cycle runs.
         let may_change = !self.is_admitted() || self.counts.gated > 0 || self.admission.unreserved.is_some();
         let asks = |facts: &Arc<GroupFacts>| may_change && !has_its_places(self, facts);
         self.waits() || self.admission.reservation.is_some() || self.facts.as_ref().is_some_and(asks)
@@ -213,8 +213,8 @@ impl Cache {
         self.minimums_changed(served, grows);
     }
 
-    /// Adds a change if what is reserved in some queue began or ceased to count for members of other queues since the last call (A7): the queue uses more or less of
-    /// its entitlement.
+    /// Adds a change if what is reserved in some queue began or ceased to count for members of other queues since the last call (A7): the
+    /// queue uses more or less of its entitlement.
     pub(in crate::cycle) fn notice_minimums(&mut self) {
         let now = self.reserved_first.counted(self.accounting.quota());
         let before = std::mem::replace(&mut self.counted_minimums, now);

@@ -101,8 +101,8 @@ impl Both {
         let backing_off = before.iter().filter(|(_, seen)| seen.backs_off_until.is_some()).map(|(name, _)| name.clone()).collect();
         after.cycle(self.now, &all, &[], &backing_off).map_err(|what| format!("a PodGroup is missed: {what}"))?;
         let mut then = after.seen(self.now);
-        // Pods that are being bound cannot be preempted, so the program asks what it may reclaim of them once they are bound. Then such a PodGroup is admitted
-        // without a reservation, or backs off because there is nothing to preempt.
+        // Pods that are being bound cannot be preempted, so the program asks what it may reclaim of them once they are bound. Then such a
+        // PodGroup is admitted without a reservation, or backs off because there is nothing to preempt.
         let binds = self.model.members().values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound));
         then.retain(|name, seen| {
             let was = &before[name];

@@ -120,7 +120,8 @@ fn a6_no_group_waits_behind_a_gang_with_members_larger_than_the_cluster_even_if_
     assert_eq!(bound(&at(&mut state, 0)), [("b-0", "n0")]);
 }
 
-/// The admission of `empty` timed out, and it has no member to place. The error: in every other cycle it took the reservation of the next PodGroup, and returned it in the cycle after.
+/// The admission of `empty` timed out, and it has no member to place. The error: in every other cycle it took the reservation of the next
+/// PodGroup, and returned it in the cycle after.
 #[test]
 fn a6_no_group_waits_behind_a_group_that_backs_off_and_has_no_members() {
     let mut state = small(1, 6, DequeueStrategy::Fifo);
@@ -143,8 +144,8 @@ fn a6_no_group_waits_behind_a_group_that_backs_off_and_has_no_members() {
     }
 }
 
-/// `big` requests more than the cluster has, so it is refused while another queue has an unused guarantee. When `small` uses the guarantee of `p`, `big` is tried again, although its
-/// own queue still has an unused guarantee.
+/// `big` requests more than the cluster has, so it is refused while another queue has an unused guarantee. When `small` uses the guarantee
+/// of `p`, `big` is tried again, although its own queue still has an unused guarantee.
 #[test]
 fn f5_a_group_that_unused_guarantees_of_others_exclude_is_tried_again_when_these_shrink() {
     let mut state = empty_state();
@@ -207,8 +208,8 @@ fn a5_a_reservation_by_reclaim_is_not_revoked_while_the_group_waits_for_a_termin
     assert_eq!(bound(&at(&mut state, 2)).len(), 1);
 }
 
-/// The reservation counts as use of the guarantee, so nothing else protected it. The error: when the reservation ended late in the cycle, an earlier PodGroup had already used the
-/// guarantee (O2: a closed queue still has it).
+/// The reservation counts as use of the guarantee, so nothing else protected it. The error: when the reservation ended late in the cycle,
+/// an earlier PodGroup had already used the guarantee (O2: a closed queue still has it).
 #[test]
 fn a5_a_reservation_in_a_closed_queue_ends_before_any_group_is_tried() {
     let mut state = empty_state();
@@ -225,8 +226,8 @@ fn a5_a_reservation_in_a_closed_queue_ends_before_any_group_is_tried() {
     assert_eq!(reserved(&state), cpus(0));
 }
 
-/// The minResources of `g` are less than the requests of its members. So its next admission reserves less than the refused bind gave back. The error: a PodGroup that was tried earlier
-/// in the cycle was not tried again.
+/// The minResources of `g` are less than the requests of its members. So its next admission reserves less than the refused bind gave back.
+/// The error: a PodGroup that was tried earlier in the cycle was not tried again.
 #[test]
 fn a5_when_a_new_admission_reserves_less_the_difference_is_free_for_others() {
     let mut state = empty_state();
@@ -249,7 +250,8 @@ fn a5_when_a_new_admission_reserves_less_the_difference_is_free_for_others() {
     assert_eq!(bound(&at(&mut state, 6)), [("h-1", "n1")]);
 }
 
-/// A member of `a` terminates, and `a` requests room again. It was refused because of the reservation of `b`. The error: when that reservation ended, `a` was not tried again.
+/// A member of `a` terminates, and `a` requests room again. It was refused because of the reservation of `b`. The error: when that
+/// reservation ended, `a` was not tried again.
 #[test]
 fn a6_a_gang_that_has_lost_a_member_has_the_room_that_was_reserved_behind_it() {
     let mut state = empty_state();
@@ -271,7 +273,8 @@ fn a6_a_gang_that_has_lost_a_member_has_the_room_that_was_reserved_behind_it() {
     assert!(!state.has_work(Duration::from_secs(1)));
 }
 
-/// The back-off begins at the admission, so it ends when the admission would have timed out. The error: the PodGroup was not tried then, because that timeout was no longer set.
+/// The back-off begins at the admission, so it ends when the admission would have timed out. The error: the PodGroup was not tried then,
+/// because that timeout was no longer set.
 #[test]
 fn a5_a_group_that_finds_no_victims_at_its_admission_is_tried_again_after_its_back_off() {
     let mut state = empty_state();

@@ -1,8 +1,8 @@
 //! Tests that the cycle admits, reserves, places and orders as the rules require, after every step of a random history.
 //!
 //! ```text
-//!  history ──▶ SchedulingState ─▶ cycles, until nothing is left to do ─▶ Plans ─╮  the rules leave open which PodGroups are tried, and which nodes are used
-//!     │                                                                         ▼
+//!  history ──▶ SchedulingState ─▶ cycles, until nothing is left to do ─▶ Plans ─╮  the rules leave open which PodGroups
+//!     │                                                                         ▼  are tried, and which nodes are used
 //!     ╰──────▶ CycleModel: the rules, slow and plain ◀─ the same cycles, one by one. Both must have the same binds in the same order,
 //!                                                       and the same reservations, back-offs and admissions.
 //! ```

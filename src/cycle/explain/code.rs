@@ -1,8 +1,9 @@
 //! By which stable name is a refusal known to people and programs?
 //!
-//! The code of a refusal is the same everywhere: the condition [`WAITING`](crate::cycle::status::WAITING) of the PodGroup, the first word of each message, the label
-//! `reason` of the metrics, `/debug/queues`, and `kubectl podgroup why`. There is one code for each cause that a person would treat differently. A code
-//! never changes its meaning; new ones may come. The table of codes in docs/reference.md is generated from their meanings and remedies here.
+//! The code of a refusal is the same everywhere: the condition [`WAITING`](crate::cycle::status::WAITING) of the PodGroup, the first word
+//! of each message, the label `reason` of the metrics, `/debug/queues`, and `kubectl podgroup why`. There is one code for each cause that a
+//! person would treat differently. A code never changes its meaning; new ones may come. The table of codes in docs/reference.md is
+//! generated from their meanings and remedies here.
 
 use serde::{Deserialize, Serialize};
 
@@ -293,7 +294,7 @@ impl<'a> Cause<'a> {
             }
             Refusal::Nodes { tally, .. } => Self::of_nodes(tally),
             Refusal::Behind { .. } => Self::plain(Code::BehindInFifoQueue),
-            Refusal::Kept { refusal, .. } => Self::of(refusal),
+            Refusal::WithoutPreemption { refusal, .. } => Self::of(refusal),
             Refusal::Nominated { lack, .. } => Self::of_lack(Code::WaitingForPreemption, lack.as_ref()),
             // A refused binding lacks nothing: what it waits for is another answer.
             Refusal::Backoff { step: Step::Bind, lack, .. } => Self::of_lack(Code::BindBackoff, lack.as_ref()),

@@ -1,6 +1,7 @@
 //! What does a program read about a refusal?
 //!
-//! [`Explanation`] is a refusal with its numbers, as JSON: `/debug/queues` has it, and `kubectl podgroup why` reads it back. It is made once, from the refusal.
+//! [`Explanation`] is a refusal with its numbers, as JSON: `/debug/queues` has it, and `kubectl podgroup why` reads it back. It is made
+//! once, from the refusal.
 
 use serde::{Deserialize, Serialize};
 
@@ -196,7 +197,7 @@ impl Explanation {
                 self.nodes = Some(Nodes::of(tally));
             }
             Refusal::Behind { first } => self.pod_group = Some(first.to_string()),
-            Refusal::Kept { refusal, why } => {
+            Refusal::WithoutPreemption { refusal, why } => {
                 self.add(refusal);
                 self.preemption = Some(NoPreemption::of(why));
             }
@@ -294,8 +295,8 @@ mod tests {
             limit,
             bound,
         });
-        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotPreempted::Never { class: None }) };
-        let all = Explanation::of(&kept);
+        let refusal = Refusal::WithoutPreemption { refusal: Arc::new(refusal), why: Arc::new(NotPreempted::Never { class: None }) };
+        let all = Explanation::of(&refusal);
         let json = serde_json::to_value(&all).unwrap();
         let wanted = serde_json::json!({
             "code": "QueueQuotaExceeded",

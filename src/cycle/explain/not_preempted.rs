@@ -92,7 +92,8 @@ impl NotPreempted {
         }
     }
 
-    /// Whether the queue of the PodGroup is owed its share, and something protects the pods that use it. A PodGroup that its quota refuses does not say this otherwise.
+    /// Whether the queue of the PodGroup is owed its share, and something protects the pods that use it. A PodGroup that its quota refuses
+    /// does not say this otherwise.
     pub(in crate::cycle) fn protects_what_is_owed(&self, queue: &str) -> bool {
         match self {
             Self::NoCandidates(excluded) => {

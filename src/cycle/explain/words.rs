@@ -53,7 +53,7 @@ impl fmt::Display for Refusal {
                 Ok(())
             }
             Self::Behind { first } => write!(f, "the queue is fifo, and PodGroup {first} comes first"),
-            Self::Kept { refusal, why } => write!(f, "{refusal}; {why}"),
+            Self::WithoutPreemption { refusal, why } => write!(f, "{refusal}; {why}"),
             Self::Nominated { victims, queues, lack } => nominated(f, *victims, queues, lack.as_ref()),
             Self::Backoff { step, why, failures, lack } => {
                 f.write_str(match step {
@@ -262,8 +262,8 @@ mod tests {
         let refusal = nodes(&[(&Reason::Unschedulable, 5), (&cpu, 1), (&memory, 3)]);
         assert_eq!(refusal.lack(), lacks("memory"));
         assert_eq!(nodes(&[(&Reason::Unschedulable, 5)]).lack(), None);
-        let kept = Refusal::Kept { refusal: Arc::new(refusal), why: Arc::new(NotPreempted::NoCandidates(Box::default())) };
-        assert_eq!(kept.lack(), lacks("memory"));
+        let refusal = Refusal::WithoutPreemption { refusal: Arc::new(refusal), why: Arc::new(NotPreempted::NoCandidates(Box::default())) };
+        assert_eq!(refusal.lack(), lacks("memory"));
         assert_eq!(Refusal::Closed { queue: "q".into() }.lack(), None);
     }
 

@@ -42,7 +42,8 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// The constraint that refuses, in a few words, and its value: the taint, the topology key, the feature or the node group. None where the reason says it all.
+    /// The constraint that refuses, in a few words, and its value: the taint, the topology key, the feature or the node group. None where
+    /// the reason says it all.
     #[must_use]
     pub fn detail(&self) -> Option<(&'static str, String)> {
         match self {
@@ -93,8 +94,8 @@ const REASONS: usize = 16;
 const DETAILS: usize = 3;
 
 impl Tally {
-    /// Returns the text of kube-scheduler, without its full stop: `0/5 nodes are available: 2 node(s) had untolerated taint(s), 3 Insufficient cpu`. Reasons with the
-    /// same words are counted together.
+    /// Returns the text of kube-scheduler, without its full stop: `0/5 nodes are available: 2 node(s) had untolerated taint(s), 3
+    /// Insufficient cpu`. Reasons with the same words are counted together.
     #[must_use]
     pub fn in_words_of_kube_scheduler(&self) -> String {
         if self.nodes == 0 {
@@ -153,7 +154,8 @@ impl Tally {
     }
 }
 
-/// `0/5 nodes are available: 2 node(s) had untolerated taint(s), 3 Insufficient nvidia.com/gpu; nvidia.com/gpu: requested 2, most free 1; taint: a=b:NoSchedule`.
+/// `0/5 nodes are available: 2 node(s) had untolerated taint(s), 3 Insufficient nvidia.com/gpu; nvidia.com/gpu: requested 2, most free 1;
+/// taint: a=b:NoSchedule`.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.in_words_of_kube_scheduler())?;

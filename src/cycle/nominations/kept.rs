@@ -1,7 +1,7 @@
 //! The places of members that a gang has lost: they stay charged on their nodes for it (A8).
 //!
-//! A kept place is a nomination for a pod that does not exist yet. It is charged on its node in the same way, and is in the same index of the nodes. Its
-//! amount in the queue is the reservation of the PodGroup, which is not in the PodGroup's own way either.
+//! A kept place is a nomination for a pod that does not exist yet. It is charged on its node in the same way, and is in the same index of
+//! the nodes. Its amount in the queue is the reservation of the PodGroup, which is not in the PodGroup's own way either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,8 @@ impl Nominations {
         }
     }
 
-    /// Begins the time of new places, and returns the PodGroups with places of which the time is over. Without a timeout they are kept until the gang has its minimum.
+    /// Begins the time of new places, and returns the PodGroups with places of which the time is over. Without a timeout they are kept
+    /// until the gang has its minimum.
     pub(in crate::cycle) fn kept_too_long(&mut self, now: Duration, timeout: Duration) -> Vec<GroupKey> {
         let until = if timeout.is_zero() { Duration::MAX } else { now.saturating_add(timeout) };
         self.kept.values_mut().flatten().for_each(|place| _ = place.until.get_or_insert(until));
@@ -86,7 +87,6 @@ impl Nominations {
 }
 
 impl KeptPlace {
-    /// The node.
     pub(in crate::cycle) const fn node(&self) -> &Arc<str> {
         &self.lost.node
     }

@@ -1,7 +1,7 @@
 //! How many pods of a class could a node take, if no pod were there, and how many more can it take now?
 //!
-//! If no pod were there: an upper bound for what can ever be placed on the nodes that exist (A6). A cordon, and a taint that Kubernetes sets by itself (a node that is not ready), end
-//! sooner or later, so neither counts.
+//! If no pod were there: an upper bound for what can ever be placed on the nodes that exist (A6). A cordon, and a taint that Kubernetes
+//! sets by itself (a node that is not ready), end sooner or later, so neither counts.
 
 use std::collections::BTreeSet;
 

@@ -6,8 +6,9 @@
 //! A node that is not on the shortlist, and has not changed since, is no better than its `bound`. So the first node of the list is the
 //! best one. The shortlist changes no result: without it the answers are the same.
 //!
-//! A pod with preferences is [weighed](super::weigh) on every node that fits. For replicas that are only spread by default, which is nearly every pod of a service, the
-//! best [`WINDOW`] nodes are looked at: of these, the one with the fewest pods of the same controller on it, and then in its zone.
+//! A pod with preferences is [weighed](super::weigh) on every node that fits. For replicas that are only spread by default, which is nearly
+//! every pod of a service, the best [`WINDOW`] nodes are looked at: of these, the one with the fewest pods of the same controller on it,
+//! and then in its zone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,7 +56,8 @@ pub struct NodeFinder {
     images: KnownPoints,
 }
 
-/// Pods of one class get the same answers, unless nodes are labelled for other queues than their own, or nodes have different points for their images.
+/// Pods of one class get the same answers, unless nodes are labelled for other queues than their own, or nodes have different points for
+/// their images.
 type Key = (ClassId, BTreeSet<String>, Option<Arc<PodImages>>);
 
 /// The best nodes for a class.
@@ -160,8 +162,8 @@ impl NodeFinder {
         snapshot.nodes.ids().filter(takes).count()
     }
 
-    /// Returns at most `most` domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as the nodes in it. Empty where a
-    /// pod of the class may not be the first one in a domain.
+    /// Returns at most `most` domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as
+    /// the nodes in it. Empty where a pod of the class may not be the first one in a domain.
     pub fn domains_for(&mut self, id: ClassId, class: &Class, wanted: usize, most: usize, snapshot: Snapshot<'_>) -> Vec<Vec<bool>> {
         let Some(affinity) = class.terms.affinity.as_ref().filter(|affinity| affinity.matches_itself) else { return Vec::new() };
         let counting = self.counting.of(id, class, snapshot.nodes);

@@ -1,15 +1,16 @@
 //! Which images are on which nodes, and how many points does each node get for the images that a pod needs?
 //!
-//! A pod starts sooner where its images are. As in kube-scheduler 1.36 (`plugins/imagelocality`) the points of a node follow from the sizes of the images
-//! that are there already, and an image that few nodes have counts for little, so that these few are not overrun:
+//! A pod starts sooner where its images are. As in kube-scheduler 1.36 (`plugins/imagelocality`) the points of a node follow from the sizes
+//! of the images that are there already, and an image that few nodes have counts for little, so that these few are not overrun:
 //!
 //! ```text
 //! sum of (size · nodes that have it / all nodes), from 23 MiB (no points) to 1,000 MiB for each container (all points)
 //! ```
 //!
-//! Most often all nodes have the same points, because an image is on none of them, is small, or is on all: then images decide nothing, and cost a few lookups.
-//! Otherwise the points of all nodes are worked out once for the same images on the same nodes. A change of a node's images is no change of the node: it wakes
-//! no PodGroup, and only what was remembered for pods that need such an image is worked out again, with the next such pod.
+//! Most often all nodes have the same points, because an image is on none of them, is small, or is on all: then images decide nothing, and
+//! cost a few lookups. Otherwise the points of all nodes are worked out once for the same images on the same nodes. A change of a node's
+//! images is no change of the node: it wakes no PodGroup, and only what was remembered for pods that need such an image is worked out
+//! again, with the next such pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

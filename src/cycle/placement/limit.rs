@@ -1,7 +1,8 @@
 //! Which nodes are no better than the worst on a full list of the best nodes?
 //!
-//! A search asks this of every node. So the answer is one comparison of whole numbers for each requested resource, most often for the first of them only, and
-//! it is exact: a node that is as full as the worst one is told apart from a better one, however their divisions are rounded.
+//! A search asks this of every node. So the answer is one comparison of whole numbers for each requested resource, most often for the first
+//! of them only, and it is exact: a node that is as full as the worst one is told apart from a better one, however their divisions are
+//! rounded.
 
 use std::cmp::Reverse;
 
@@ -14,8 +15,9 @@ use super::score::{Rank, WHOLE};
 /// The nodes that are no better than a rank. Not for pods that are packed by their devices: with them another amount decides on each node.
 pub(super) struct Limit<'a> {
     wasted: u32,
-    /// By requested resource and by what a node offers of it: the largest idle amount with which the node is so full that it is no better. Where pods are
-    /// packed, so full that it may be better. The fullest resource of one node comes first, because it is that of most nodes.
+    /// By requested resource and by what a node offers of it: the largest idle amount with which the node is so full that it is no better.
+    /// Where pods are packed, so full that it may be better. The fullest resource of one node comes first, because it is that of most
+    /// nodes.
     most_idle: Vec<(&'a Column, Vec<Amount>)>,
     packs: bool,
 }

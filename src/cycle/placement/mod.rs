@@ -8,8 +8,9 @@
 //!
 //! One [`placer`] serves a turn, an attempt at preemption and the settling of a nomination; they differ in the values that they pass.
 //!
-//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences; `preferred_nodes`), [`nodes`], [`class`],
-//! [`topology`], [`volumes`], [`nominated_by_others`], [`first_refused`] (for reports), and how the best node is found fast: [`finder`], `node_table`, `limit`, `columns`.
+//! Reading order: [`placer`], `search`, [`trial`], [`filter`] (one file for each predicate), [`score`], [`images`], `weigh` (preferences;
+//! `preferred_nodes`), [`nodes`], [`class`], [`topology`], [`volumes`], [`nominated_by_others`], [`first_refused`] (for reports), and how
+//! the best node is found fast: [`finder`], `node_table`, `limit`, `columns`.
 //!
 //! **Architecture invariant:** this module knows pods, nodes and queues. It knows no turns, no gangs and no preemption, and imports nothing from
 //! `cycle::cache` or above.
@@ -44,7 +45,8 @@ mod oracle_tests;
 /// The strategy that chooses among the nodes that fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// The one with the fewest free devices for a pod that requests a device, so that whole nodes stay free for gangs; the emptiest for any other pod.
+    /// The one with the fewest free devices for a pod that requests a device, so that whole nodes stay free for gangs; the emptiest for any
+    /// other pod.
     #[default]
     Auto,
     /// The emptiest, so that a failing node takes little with it.

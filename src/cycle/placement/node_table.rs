@@ -1,9 +1,10 @@
 //! The node table: the idle resources of all nodes in columns, to find the best nodes for a pod fast.
 //!
-//! A search reads every node and uses no earlier answer, so the work for one node must be small. The table has one column of numbers for each
-//! resource, in the [order](super::score::order) of equal nodes. It is updated from the log of changed nodes. A search compares no names. It divides only
-//! for the nodes that can still get onto the list of the best nodes: what a node must have idle for that is worked out once for each different amount that
-//! nodes offer, and then it is one comparison of whole numbers ([`Limit`]). Its results are exactly those of [`score`](super::score):
+//! A search reads every node and uses no earlier answer, so the work for one node must be small. The table has one column of numbers for
+//! each resource, in the [order](super::score::order) of equal nodes. It is updated from the log of changed nodes. A search compares no
+//! names. It divides only for the nodes that can still get onto the list of the best nodes: what a node must have idle for that is worked
+//! out once for each different amount that nodes offer, and then it is one comparison of whole numbers ([`Limit`]). Its results are exactly
+//! those of [`score`](super::score):
 //!
 //! ```text
 //! ⌊(used + asked) · WHOLE / offered⌋  =  ⌊used · WHOLE / offered⌋  +  ⌊asked · WHOLE / offered⌋  +  1 if the two remainders reach offered
@@ -293,7 +294,8 @@ impl NodeTable {
         self.nodes.iter().enumerate().filter(fits).count()
     }
 
-    /// Returns how many nodes refuse, and why: each node under the first predicate that refuses it, and under every resource that it lacks. Call [`prepare`](Self::prepare) before.
+    /// Returns how many nodes refuse, and why: each node under the first predicate that refuses it, and under every resource that it lacks.
+    /// Call [`prepare`](Self::prepare) before.
     pub(super) fn tally(&self, query: &Query<'_>, snapshot: Snapshot<'_>) -> Tally {
         let mut tally = Tally { nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX), ..Tally::default() };
         let wanted = self.wanted(query.request);

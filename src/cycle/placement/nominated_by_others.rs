@@ -1,7 +1,7 @@
 //! On which nodes do other schedulers keep room for their pods?
 //!
-//! A pod of another scheduler with `status.nominatedNodeName` waits until its victims are gone. Its request is charged to that node, and it counts there as a
-//! nominated pod, for pods of the same or a lower priority. For pods of a higher priority the placer sets it aside.
+//! A pod of another scheduler with `status.nominatedNodeName` waits until its victims are gone. Its request is charged to that node, and it
+//! counts there as a nominated pod, for pods of the same or a lower priority. For pods of a higher priority the placer sets it aside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What a pod with a nominated node means to other pods: to those of the same or a lower priority if it is of another scheduler, to all if it is ours.
+//! What a pod with a nominated node means to other pods: to those of the same or a lower priority if it is of another scheduler, to all if
+//! it is ours.
 
 use crate::api::PodFacts;
 use crate::api::pod_terms::PodTerms;

@@ -10,7 +10,8 @@
 //! | before | the own reservation is taken back | the same; victims are set aside | other nominations are withdrawn |
 //! | afterwards | commit | roll back, keep the answer | commit |
 //!
-//! A pod without a node is skipped while the other pods are enough. Where the pods find no nodes in their order, [`search`](super::search) looks further.
+//! A pod without a node is skipped while the other pods are enough. Where the pods find no nodes in their order, [`search`](super::search)
+//! looks further.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -174,8 +175,8 @@ impl<'w> Placer<'w> {
         self.place_as(&Attempt { preemptable: false, ..*attempt })
     }
 
-    /// Sets aside the nominations of other schedulers that the pods need not respect. A gang respects those that its member with the lowest priority has to
-    /// respect.
+    /// Sets aside the nominations of other schedulers that the pods need not respect. A gang respects those that its member with the lowest
+    /// priority has to respect.
     pub(super) fn respect_nominations(&mut self, attempt: &Attempt<'_>) {
         if let Some(priority) = attempt.pods.iter().map(|pod| pod.facts.priority).min() {
             self.nominated.below(priority).take(MOST_SET_ASIDE).for_each(|uid| self.trial.set_aside(uid));

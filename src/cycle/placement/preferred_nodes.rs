@@ -31,7 +31,8 @@ impl PreferredNodes {
     }
 }
 
-/// Returns the sum of the weights of the terms of preferred node affinity that hold for each node, by the index of the node. Empty where the class has no such term.
+/// Returns the sum of the weights of the terms of preferred node affinity that hold for each node, by the index of the node. Empty where
+/// the class has no such term.
 pub(super) fn preferred(class: &Class, nodes: &Nodes) -> Arc<[i64]> {
     let terms = class.terms.preferences.as_ref().map(|preferences| preferences.node_affinity.as_slice()).unwrap_or_default();
     if terms.is_empty() {

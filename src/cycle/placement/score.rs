@@ -2,12 +2,13 @@
 //!
 //! Scores are compared field by field, so the order of the fields *is* the policy. No two nodes are equal:
 //!
-//! 1. **nodes that are wanted for others come last**: a node with fewer kinds of devices (extended resources, names with a `/`) that some pod requests and
-//!    this one does not, and fewer `PreferNoSchedule` taints that it does not tolerate;
-//! 2. **the fullness of the node afterwards** and **the images that it has**, two to one: by default a pod that requests a device goes where the fewest of that device are left, any other pod to
-//!    the emptiest node. `--placement spread` and `pack` say one of both for all pods. The measure is the fullest of the resources that the pod requests;
-//! 3. **the images**, where pods are packed: there they decide among equally full nodes only, because a whole node that stays free is worth more than the
-//!    pull of an image that is saved once;
+//! 1. **nodes that are wanted for others come last**: a node with fewer kinds of devices (extended resources, names with a `/`) that some
+//!    pod requests and this one does not, and fewer `PreferNoSchedule` taints that it does not tolerate;
+//! 2. **the fullness of the node afterwards** and **the images that it has**, two to one: by default a pod that requests a device goes
+//!    where the fewest of that device are left, any other pod to the emptiest node. `--placement spread` and `pack` say one of both for all
+//!    pods. The measure is the fullest of the resources that the pod requests;
+//! 3. **the images**, where pods are packed: there they decide among equally full nodes only, because a whole node that stays free is worth
+//!    more than the pull of an image that is saved once;
 //! 4. **an order that has nothing to do with names** ([`order`]), because names tell zones and racks, and equal nodes by name are all of one zone.
 //!
 //! Spread is the default for two reasons. Most pods of a cluster belong to services, and the failure of a node should stop few of them. It is also
@@ -140,8 +141,8 @@ pub(super) fn is_scarce(asked: Amount, offered: Amount) -> bool {
 
 /// Returns the place of a node among equal nodes, by its name: always the same, and no two names that are alike are near each other.
 ///
-/// One order serves all classes: where the first pod has gone, the node is no longer equal to the others. FNV-1a, mixed as in SplitMix64. The start value is
-/// arbitrary; with this one the nodes of the tests (`n1`, `n2`, …) come in the order of their names.
+/// One order serves all classes: where the first pod has gone, the node is no longer equal to the others. FNV-1a, mixed as in SplitMix64.
+/// The start value is arbitrary; with this one the nodes of the tests (`n1`, `n2`, …) come in the order of their names.
 pub(super) fn order(name: &str) -> u64 {
     let start: u64 = 622_084;
     let hash = name.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

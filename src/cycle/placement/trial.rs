@@ -131,7 +131,8 @@ impl<'w> Trial<'w> {
         self.log.push(Undo::Accounting(before));
     }
 
-    /// Sets a pod aside, as if it were gone, until it is put back or the trial ends. Does nothing if the pod is not charged or was placed by this trial.
+    /// Sets a pod aside, as if it were gone, until it is put back or the trial ends. Does nothing if the pod is not charged or was placed
+    /// by this trial.
     pub fn set_aside(&mut self, uid: &Uid) {
         let node = self.node_of(uid);
         if self.accounting.set_aside(uid) {

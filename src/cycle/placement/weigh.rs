@@ -1,8 +1,8 @@
 //! Which of the nodes that fit does a pod with preferences go to?
 //!
-//! A preference says "rather here", and several preferences may disagree. So each of them gives every node that fits between 0 and [`WHOLE`] points, relative to the
-//! other nodes, and the points are added with weights. The preferences, their points and their weights are those of kube-scheduler 1.36
-//! (`plugins/{tainttoleration,nodeaffinity,interpodaffinity,podtopologyspread}`):
+//! A preference says "rather here", and several preferences may disagree. So each of them gives every node that fits between 0 and
+//! [`WHOLE`] points, relative to the other nodes, and the points are added with weights. The preferences, their points and their weights
+//! are those of kube-scheduler 1.36 (`plugins/{tainttoleration,nodeaffinity,interpodaffinity,podtopologyspread}`):
 //!
 //! | preference | points | weight |
 //! |---|---|---|

@@ -8,7 +8,8 @@
 //! again holds its room while a terminating pod could make the difference; where there is room already, it is bound in the same cycle. All
 //! others are given up: the PodGroup is tried as any other, and the status writer removes the names.
 //!
-//! A standby keeps the places of lost members, and does not know which of them are victims. So they are left out here, and kept where they fit afterwards.
+//! A standby keeps the places of lost members, and does not know which of them are victims. So they are left out here, and kept where they
+//! fit afterwards.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

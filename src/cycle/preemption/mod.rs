@@ -5,7 +5,7 @@
 //! follow a moment later.
 
 mod again;
-mod misfits;
+mod left_out;
 mod partial_gang;
 pub(in crate::cycle) mod reclaim;
 
@@ -102,7 +102,7 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
     let (mut why, mut soon) = (None, false);
     while count > 0 {
         let find = |state: &mut SchedulingState, members: &[Uid]| find(state, policy, group, members);
-        let Some(outcome) = misfits::search(state, &group.members, count, group.first, find) else { break };
+        let Some(outcome) = left_out::search(state, &group.members, count, group.first, find) else { break };
         match outcome {
             Ok(found) => {
                 // Where no victim is needed, terminating pods are enough, and their room is free soon.
@@ -154,8 +154,8 @@ fn find(
     })
 }
 
-/// Returns the preemption again if these members leave room for what other PodGroups have reserved when the victims are gone (A7). If they do not, they wait
-/// for that, and no pod is preempted for it. A gang and its minimum come first themselves.
+/// Returns the preemption again if these members leave room for what other PodGroups have reserved when the victims are gone (A7). If they
+/// do not, they wait for that, and no pod is preempted for it. A gang and its minimum come first themselves.
 fn leaving_room(
     state: &mut SchedulingState,
     group: &Unplaced,
@@ -230,7 +230,7 @@ fn never_preempts(cache: &Cache, group: &Group, members: &[Uid]) -> Option<NotPr
 /// Adds to the refusal of the PodGroup why no pod is preempted for it. What has to change for the PodGroup is the same, and since when it waits.
 fn explain_no_preemption(cache: &mut Cache, key: &GroupKey, why: &Arc<NotPreempted>) {
     let Some(refusal) = cache.groups.get(key).and_then(|group| group.refusal.clone()) else { return };
-    let refusal = Arc::new(Refusal::Kept { refusal, why: Arc::clone(why) });
+    let refusal = Arc::new(Refusal::WithoutPreemption { refusal, why: Arc::clone(why) });
     cache.refuse_waiting(key, &refusal);
     cache.refuse_group(key, Some(refusal));
 }

@@ -305,8 +305,8 @@ fn a_pod_that_volcano_protects_is_never_a_victim_and_borrows_like_any_other() {
 
 #[test]
 fn a_new_leader_counts_the_pods_that_leave_and_evicts_only_what_is_missing() {
-    // The leader before has evicted pods of queue a for a gang of five in queue b. Its nomination is lost. Where all of them leave, nothing is nominated:
-    // the gang waits for the room, and takes it in its turn.
+    // The leader before has evicted pods of queue a for a gang of five in queue b. Its nomination is lost. Where all of them leave, nothing
+    // is nominated: the gang waits for the room, and takes it in its turn.
     for leaving in [5, 3, 0] {
         let mut state = empty_state();
         for name in ["n1", "n2"] {
@@ -334,8 +334,8 @@ fn a_new_leader_counts_the_pods_that_leave_and_evicts_only_what_is_missing() {
     }
 }
 
-/// Each of three further members has room for itself beside what is reserved, and needs a victim and the rest of a node. All three together would take a part of what
-/// another PodGroup has reserved.
+/// Each of three further members has room for itself beside what is reserved, and needs a victim and the rest of a node. All three together
+/// would take a part of what another PodGroup has reserved.
 #[test]
 fn a7_further_members_do_not_preempt_for_more_than_the_minimum_of_others_leaves() {
     let mut state = empty_state();
@@ -362,7 +362,8 @@ fn a7_further_members_do_not_preempt_for_more_than_the_minimum_of_others_leaves(
     assert_eq!(victims, 1, "{}", message(&state, "further"));
 }
 
-/// Found by an hour of faults: the gang had lost its minimum to another PodGroup, and its waiting member was bound on a node that had become free meanwhile.
+/// Found by an hour of faults: the gang had lost its minimum to another PodGroup, and its waiting member was bound on a node that had
+/// become free meanwhile.
 #[test]
 fn r2_no_further_member_of_a_gang_is_placed_while_its_minimum_is_preempted() {
     let mut state = empty_state();

@@ -1,6 +1,7 @@
 //! The changes since the last cycle that may help waiting PodGroups.
 //!
-//! There is one entry for each node, queue, selector and key of a label that changed. A cycle takes them; where no cycle runs, `Requeue::stand_by` bounds their number.
+//! There is one entry for each node, queue, selector and key of a label that changed. A cycle takes them; where no cycle runs,
+//! `Requeue::stand_by` bounds their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -19,15 +19,15 @@ mod parked;
 mod preemption_retries;
 #[cfg(test)]
 mod preemption_retries_tests;
+#[cfg(test)]
+mod preempts_again_tests;
 mod refused;
 mod timers;
 mod wake;
 #[cfg(test)]
+mod wake_counts_tests;
+#[cfg(test)]
 mod wake_tests;
-#[cfg(test)]
-mod waking_tests;
-#[cfg(test)]
-mod woken_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,8 +88,8 @@ impl Requeue {
         self.to_try.extend(refused.filter(|key| is_unreserved(key)).cloned());
     }
 
-    /// Records that more counts of what is reserved for minimums: a further member that has to leave room for them holds back no PodGroup of its fifo queue any more
-    /// (A6, A7).
+    /// Records that more counts of what is reserved for minimums: a further member that has to leave room for them holds back no PodGroup
+    /// of its fifo queue any more (A6, A7).
     pub(in crate::cycle) fn minimums_reserved(&mut self) {
         self.left_by_first.append(&mut self.first_is_further);
     }

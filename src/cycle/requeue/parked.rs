@@ -3,8 +3,8 @@
 //! A PodGroup that was refused is parked under what refused it, its [`Blocker`]: until that changes, or the PodGroup itself does, trying it again
 //! has the same outcome.
 //!
-//! Identical PodGroups of one queue that lack nodes share a [`Line`]: their waiting members are of one class, and the same number of members must find
-//! nodes together ([`LineKey`]). A refusal of one PodGroup holds for the whole line.
+//! Identical PodGroups of one queue that lack nodes share a [`Line`]: their waiting members are of one class, and the same number of
+//! members must find nodes together ([`LineKey`]). A refusal of one PodGroup holds for the whole line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -156,8 +156,8 @@ fn a_changed_member_lets_its_podgroup_preempt_again() {
 
 #[test]
 fn a_member_that_fits_nowhere_does_not_keep_the_others_from_reclaiming() {
-    let misfits = [[("cpu", 50)].as_slice(), &[("cpu", 1), ("memory", 4)]];
-    for asks in misfits {
+    let fits_nowhere = [[("cpu", 50)].as_slice(), &[("cpu", 1), ("memory", 4)]];
+    for asks in fits_nowhere {
         let mut state = borrowed();
         // There is memory, but a foreign pod uses it.
         state.apply_node(node("n3", &[("memory", 4), ("cpu", 1)]));

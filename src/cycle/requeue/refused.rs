@@ -43,7 +43,8 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
         }
         // A PodGroup without a waiting member asks for its minimum alone.
         Refusal::Ceiling(ceiling) if alike.is_some() || classes.is_empty() => Blocker::Quota(lacking(queue, ceiling)),
-        // Of members that differ, some may fit where others do not. Without a failure, the accounting changed between the answer of a node and the placement.
+        // Of members that differ, some may fit where others do not. Without a failure, the accounting changed between the answer of a node
+        // and the placement.
         Refusal::Ceiling(_) | Refusal::Backoff { failures: 0, .. } => Blocker::Members(classes),
         // A limit of a queue is a change of everything; the others are about the PodGroup itself, or a time.
         Refusal::NoGroup { .. }
@@ -58,7 +59,7 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
         | Refusal::NotEnoughTasks { .. }
         | Refusal::NotEnoughPodsOfTask { .. }
         | Refusal::Behind { .. }
-        | Refusal::Kept { .. }
+        | Refusal::WithoutPreemption { .. }
         | Refusal::Nominated { .. }
         | Refusal::Backoff { .. }
         | Refusal::Volumes { .. }

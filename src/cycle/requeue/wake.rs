@@ -1,12 +1,12 @@
 //! Finds the parked PodGroups that may succeed after a change.
 //!
-//! The one function from changes to PodGroups. It errs on one side only: it may wake a PodGroup that is refused again, and it leaves none parked that the change
-//! makes room for. So of what other pods mean to a class, only the terms count by which a node refuses whatever pods come; other members may satisfy its affinity
-//! and its spread.
+//! The one function from changes to PodGroups. It errs on one side only: it may wake a PodGroup that is refused again, and it leaves none
+//! parked that the change makes room for. So of what other pods mean to a class, only the terms count by which a node refuses whatever pods
+//! come; other members may satisfy its affinity and its spread.
 //!
-//! Preferences refuse no node, so a change of the pods that a member prefers, or that prefer it, wakes no PodGroup. Such a change, and room that becomes less, only
-//! change in which order nodes are tried. By chance that may help a gang whose search for nodes is not complete (docs/scheduling.md says which gangs these are). It is
-//! tried again after the next change in the table.
+//! Preferences refuse no node, so a change of the pods that a member prefers, or that prefer it, wakes no PodGroup. Such a change, and room
+//! that becomes less, only change in which order nodes are tried. By chance that may help a gang whose search for nodes is not complete
+//! (docs/scheduling.md says which gangs these are). It is tried again after the next change in the table.
 //!
 //! | change | PodGroups that are tried |
 //! |---|---|
@@ -38,14 +38,14 @@ use crate::resources::Resources;
 use super::changes::{Changes, Sequence};
 use super::parked::{Blocker, Line, LineKey, Parked};
 
-/// The most comparisons of a class with a node in one cycle. Above it, PodGroups are tried without a comparison. It is reached only if thousands of nodes
-/// change at once or thousands of classes wait.
+/// The most comparisons of a class with a node in one cycle. Above it, PodGroups are tried without a comparison. It is reached only if
+/// thousands of nodes change at once or thousands of classes wait.
 const MOST_COMPARISONS: usize = 200_000;
 
 /// Returns the parked PodGroups that the changes may help, and removes the changes that are answered by trying these.
 ///
-/// Changes of nodes stay as long as they help any PodGroup: of a line only as many are tried at a time as there is room for, and the next ones once these
-/// were placed.
+/// Changes of nodes stay as long as they help any PodGroup: of a line only as many are tried at a time as there is room for, and the next
+/// ones once these were placed.
 pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BTreeSet<GroupKey> {
     let mut woken = BTreeSet::new();
     let tree = cache.accounting().quota().tree();

@@ -23,7 +23,8 @@ fn full() -> NodeFacts {
     }
 }
 
-/// Beside it a node with room in zone `b`, and on that what refuses each of these PodGroups. Their members differ, so nodes are not looked at before they are woken.
+/// Beside it a node with room in zone `b`, and on that what refuses each of these PodGroups. Their members differ, so nodes are not looked
+/// at before they are woken.
 fn waiting() -> SchedulingState {
     let mut state = empty_state();
     state.apply_node(full());

@@ -15,8 +15,8 @@ use crate::cycle::requeue::Timer;
 use super::SchedulingState;
 
 impl SchedulingState {
-    /// Assumes the placements of the PodGroup and returns the binds. Where a claim of one of the pods has no volume, all of them are held, and a later cycle
-    /// returns the binds. So are further members while the minimum of the PodGroup is.
+    /// Assumes the placements of the PodGroup and returns the binds. Where a claim of one of the pods has no volume, all of them are held,
+    /// and a later cycle returns the binds. So are further members while the minimum of the PodGroup is.
     pub(in crate::cycle) fn assume_all(&mut self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
         let mut left = self.cache.groups.get(key).map(|group| group.total_demand.clone()).unwrap_or_default();
         let claims = self.claims_without_volume(placements);
@@ -107,8 +107,8 @@ impl SchedulingState {
         self.cache.doubt_binds();
     }
 
-    /// Forgets a bind that was confirmed before the cluster went back: the pod waits again. A bind without an answer stays, and so does one that was confirmed
-    /// since, which the list may not show yet.
+    /// Forgets a bind that was confirmed before the cluster went back: the pod waits again. A bind without an answer stays, and so does one
+    /// that was confirmed since, which the list may not show yet.
     pub fn lose_bind(&mut self, uid: &Uid) {
         let assumed = self.cache.pods.get(uid).and_then(|member| member.assumed.as_ref());
         if assumed.is_some_and(|assumed| assumed.doubtful) {
@@ -124,7 +124,8 @@ impl SchedulingState {
         }
     }
 
-    /// Records that the API server refused to evict the pod because its namespace is being deleted: it refuses each pod of the namespace, so all of them back off.
+    /// Records that the API server refused to evict the pod because its namespace is being deleted: it refuses each pod of the namespace,
+    /// so all of them back off.
     pub fn back_off_evictions_beside(&mut self, uid: &Uid, now: Duration) {
         let Some(namespace) = self.cache.pods.get(uid).map(|member| Arc::clone(&member.facts.namespace)) else { return };
         let beside = self.cache.pods.values().filter(|member| member.facts.namespace == namespace);

@@ -89,7 +89,8 @@ enum Step {
     Later(u64),
     /// PodGroup `g4` of `q0` fills a queue of 6 cpus. `q1` is owed so many of them; `g5` asks for these there, and has no members.
     Borrowed(u8),
-    /// Another leader takes over. Some of the bindings and evictions under way have taken effect. The waiting pods name their nominated nodes, or any.
+    /// Another leader takes over. Some of the bindings and evictions under way have taken effect. The waiting pods name their nominated
+    /// nodes, or any.
     Handover(u8),
 }
 
@@ -225,7 +226,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(256) })]
-    /// A PodGroup without members that is admitted within its entitlement reserves nothing, until there is room or its queue closes. No pod waits, so none is preempted.
+    /// A PodGroup without members that is admitted within its entitlement reserves nothing, until there is room or its queue closes. No pod
+    /// waits, so none is preempted.
     #[test]
     fn no_podgroup_without_members_is_forgotten(owed in 3..6_u8, steps in prop::collection::vec(step(), 5..30)) {
         let mut play = Play::new();

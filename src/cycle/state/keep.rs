@@ -43,8 +43,9 @@ impl SchedulingState {
         }
     }
 
-    /// Whether the request of the lost member fits again on its node, and in this queue. What is nominated for other PodGroups counts. Some of it may be
-    /// overcommitted until pods end, so it is enough if the request fits when the terminating pods and the victims are gone, as in a search for victims.
+    /// Whether the request of the lost member fits again on its node, and in this queue. What is nominated for other PodGroups counts. Some
+    /// of it may be overcommitted until pods end, so it is enough if the request fits when the terminating pods and the victims are gone,
+    /// as in a search for victims.
     fn fits_again(&mut self, lost: &LostMember, queue: Option<&str>) -> bool {
         if fits(&self.cache.accounting, lost, queue) {
             return true;

@@ -5,8 +5,8 @@
 //!                                    ╰── once for each PodGroup that changed: its reservation, its place in the backlog, its demand
 //! ```
 //!
-//! [`SchedulingState::follow`] is the one place that passes the cache's [`Change`]s on. What is derived of a PodGroup is computed there, when its facts are
-//! complete again. A cycle's own decisions are followed up in `binds` and `nominate`.
+//! [`SchedulingState::follow`] is the one place that passes the cache's [`Change`]s on. What is derived of a PodGroup is computed there,
+//! when its facts are complete again. A cycle's own decisions are followed up in `binds` and `nominate`.
 
 mod binds;
 mod hold;
@@ -202,7 +202,7 @@ impl SchedulingState {
 
     /// Passes on the changes of the cache.
     pub(in crate::cycle) fn follow(&mut self) {
-        self.cache.admit_crowded();
+        self.cache.retry_refused_for_selectors();
         loop {
             let changes = self.cache.take_changes();
             if changes.is_empty() {
@@ -373,7 +373,7 @@ impl SchedulingState {
     /// Returns when a cycle has something to try although no event arrives until then; none where there is no such time.
     #[must_use]
     pub fn next_attempt(&self) -> Option<Duration> {
-        if self.requeue.has_work() || self.nominations.has_work() || self.cache.has_crowded_to_try() {
+        if self.requeue.has_work() || self.nominations.has_work() || self.cache.has_refused_for_selectors_to_try() {
             return Some(Duration::ZERO);
         }
         let timers = [self.requeue.next_timer(), self.nominations.next_deadline(), self.volume_bindings.next()];

@@ -1,4 +1,5 @@
-//! The promises of nominations over random histories: no bind before the victims free its resources, no leftover records, no nomination without an end.
+//! The promises of nominations over random histories: no bind before the victims free its resources, no leftover records, no nomination
+//! without an end.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! Keeps a standby replica ready, where no cycle runs, and bounds its memory.
 //!
-//! It keeps the places of lost members as the leader does, from the same events: at a takeover they are known, and the members are not there to be read any more.
+//! It keeps the places of lost members as the leader does, from the same events: at a takeover they are known, and the members are not
+//! there to be read any more.
 //!
 //! Work for a cycle is collected, so that the first cycle after a takeover does all of it. A standby lives for months, and every pod and
 //! every generated PodGroup has a name of its own. So the collected work keeps only objects that still exist.
@@ -13,8 +14,8 @@ use super::SchedulingState;
 const COLLECTED: usize = 1024;
 
 impl SchedulingState {
-    /// Ends what has had its time, and keeps the collected work small, while another replica is the leader and no cycle runs here. `now` is of the monotonic
-    /// clock; `timeout` is the admission timeout.
+    /// Ends what has had its time, and keeps the collected work small, while another replica is the leader and no cycle runs here. `now` is
+    /// of the monotonic clock; `timeout` is the admission timeout.
     pub fn stand_by(&mut self, now: Duration, timeout: Duration) {
         self.end_kept_places_in_standby(now, timeout);
         let groups = &self.cache.groups;

@@ -43,7 +43,8 @@ pub(in crate::cycle) struct Kind {
     has_port: bool,
 }
 
-/// Nodes with their zone and free cpu, kinds, the kind of each member, and how many are needed. Of the first kind a pod runs on a node, where one is named.
+/// Nodes with their zone and free cpu, kinds, the kind of each member, and how many are needed. Of the first kind a pod runs on a node,
+/// where one is named.
 pub(in crate::cycle) type World = (Vec<(u8, i64)>, Vec<Kind>, Vec<u8>, u32, Option<u8>);
 
 pub(in crate::cycle) fn world() -> impl Strategy<Value = World> {

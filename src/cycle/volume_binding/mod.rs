@@ -7,14 +7,16 @@
 //!     ╰───────────────── given back ─────────────────╯  as a whole, and the PodGroup backs off
 //! ```
 //!
-//! The pods of one placement (a gang, or one further member) are held together. They are charged to their nodes and their queue as pods that are being bound. For each
-//! claim one write goes out: it ties the claim to the volume that the trial has reserved for it, or to the node. The binder of kube-controller-manager and the provisioner do
-//! the rest. No pod is bound before all claims are, and no further member before the minimum of its PodGroup.
+//! The pods of one placement (a gang, or one further member) are held together. They are charged to their nodes and their queue as pods
+//! that are being bound. For each claim one write goes out: it ties the claim to the volume that the trial has reserved for it, or to the
+//! node. The binder of kube-controller-manager and the provisioner do the rest. No pod is bound before all claims are, and no further
+//! member before the minimum of its PodGroup.
 //!
 //! Much may change meanwhile: other schedulers do not see what is held here. So the decision is made again before the pods are bound.
 //!
-//! Whatever goes wrong, all pods of the binding give their nodes back. What was written stays: a claim that is tied to a volume or to a node gets that volume, or one on
-//! that node, also in the next attempt. So nothing is provisioned twice, and a new leader continues from what the claims and volumes say.
+//! Whatever goes wrong, all pods of the binding give their nodes back. What was written stays: a claim that is tied to a volume or to a
+//! node gets that volume, or one on that node, also in the next attempt. So nothing is provisioned twice, and a new leader continues from
+//! what the claims and volumes say.
 
 mod progress;
 
@@ -204,12 +206,12 @@ impl VolumeBindings {
         }
     }
 
-    /// Returns the binding.
     pub(in crate::cycle) fn get(&self, number: u64) -> Option<&VolumeBinding> {
         self.all.get(&number)
     }
 
-    /// Returns whether the PodGroup has its minimum without the members that are held, but for those of this binding. Until then no other member of it is bound.
+    /// Returns whether the PodGroup has its minimum without the members that are held, but for those of this binding. Until then no other
+    /// member of it is bound.
     pub(in crate::cycle) fn has_minimum(&self, cache: &Cache, key: &GroupKey, but: Option<u64>) -> bool {
         let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else { return true };
         let others = self.of_group.get(key).into_iter().flatten().filter(|number| Some(**number) != but);

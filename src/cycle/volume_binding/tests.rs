@@ -1,4 +1,5 @@
-//! Claims that get their volumes with the node of a pod, as small scenarios: which volume is chosen, when the pods are bound, and what becomes of a failure.
+//! Claims that get their volumes with the node of a pod, as small scenarios: which volume is chosen, when the pods are bound, and what
+//! becomes of a failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,8 @@ fn in_zone(name: &str, zone: &str) -> NodeFacts {
     facts
 }
 
-/// A state with these nodes of 4 cpu, and a class `local` of volumes that people make and a class `made` of volumes that a provisioner makes in zone `a`.
+/// A state with these nodes of 4 cpu, and a class `local` of volumes that people make and a class `made` of volumes that a provisioner
+/// makes in zone `a`.
 pub(super) fn state(nodes: &[(&str, &str)]) -> SchedulingState {
     let mut state = empty_state();
     nodes.iter().for_each(|(name, zone)| state.apply_node(in_zone(name, zone)));

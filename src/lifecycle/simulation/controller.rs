@@ -1,7 +1,7 @@
 //! A simulated controller: the real [`decide`] and the real [`Memory`], with simulated caches and requests.
 //!
-//! It does the same as `controller::reconciler` does for one key. A [`Mutant`] breaks one rule of the protocol on purpose, so that the tests show that
-//! they find the fault. The other rules have mutants in the exhaustive model (`model/`).
+//! It does the same as `controller::reconciler` does for one key. A [`Mutant`] breaks one rule of the protocol on purpose, so that the
+//! tests show that they find the fault. The other rules have mutants in the exhaustive model (`model/`).
 
 use serde_json::Value;
 

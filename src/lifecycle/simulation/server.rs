@@ -8,7 +8,8 @@
 //! * finalizers and the garbage collector;
 //! * the other writers: kube-controller-manager, the kubelet, people, and a writer of statuses.
 //!
-//! Each method is one event. The caller decides when it happens. S1 and S2 are checked when a DELETE is applied, because only a DELETE can break them.
+//! Each method is one event. The caller decides when it happens. S1 and S2 are checked when a DELETE is applied, because only a DELETE can
+//! break them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The advice for each code of the scheduler's refusals.
 //!
-//! The code comes from the PodGroup's condition, or with its amounts from the scheduler itself ([`Explanation`]). No text of the scheduler is parsed, and no
-//! limit is computed here. Without the scheduler, the advice contains no amounts.
+//! The code comes from the PodGroup's condition, or with its amounts from the scheduler itself ([`Explanation`]). No text of the scheduler
+//! is parsed, and no limit is computed here. Without the scheduler, the advice contains no amounts.
 
 use crate::cycle::explain::{Code, Explanation, Quota};
 use crate::plugin::flags::is_name;
@@ -210,7 +210,8 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// Returns the advice for a request that exceeds the capability of a queue even when nothing else runs there: requested, limit and what would be enough.
+/// Returns the advice for a request that exceeds the capability of a queue even when nothing else runs there: requested, limit and what
+/// would be enough.
 pub(super) fn over_capability(name: &str, queue: &str, [requested, limit, enough]: [&str; 3]) -> String {
     format!(
         "the PodGroup requests {name} {requested}, and queue {queue} may never use more than {limit}: raise spec.capability of {queue} to {name} {enough}, or request less"

@@ -1,6 +1,7 @@
 //! Why do the nodes of each topology domain refuse the next member?
 //!
-//! For the topology keys that matter to the member: those of its spread constraints, its affinity and its anti-affinity, and those by which pods that exist keep it away.
+//! For the topology keys that matter to the member: those of its spread constraints, its affinity and its anti-affinity, and those by which
+//! pods that exist keep it away.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

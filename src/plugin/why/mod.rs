@@ -8,9 +8,9 @@
 //!        └────▶ changes: one for each obstacle
 //! ```
 //!
-//! The scheduler's message is shown unchanged and never parsed. Its code is in a separate condition, and its amounts come from the debug endpoint.
-//! Limits of queues are not computed here. Nodes, members and the tree are checked by the scheduler's own functions ([`crate::accounting`], [`crate::cycle`]).
-//! Pure: the time is an argument.
+//! The scheduler's message is shown unchanged and never parsed. Its code is in a separate condition, and its amounts come from the debug
+//! endpoint. Limits of queues are not computed here. Nodes, members and the tree are checked by the scheduler's own functions
+//! ([`crate::accounting`], [`crate::cycle`]). Pure: the time is an argument.
 
 mod advice;
 mod changes;
@@ -288,7 +288,8 @@ fn waiting_for(group: &GroupFacts) -> Option<Code> {
     Code::from_name(group.status.conditions.iter().flatten().rfind(waits)?.reason.as_deref()?)
 }
 
-/// Returns the claims of the members without a node, where the PodGroup waits: what their provisioners say may be why it waits, or why it waited before.
+/// Returns the claims of the members without a node, where the PodGroup waits: what their provisioners say may be why it waits, or why it
+/// waited before.
 #[must_use]
 pub fn claims_without_volume<'a>(group: &GroupFacts, pods: impl Iterator<Item = &'a PodFacts>) -> BTreeSet<&'a str> {
     if waiting_for(group).is_none() {

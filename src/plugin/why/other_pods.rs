@@ -1,6 +1,7 @@
 //! The advice where other pods keep the next member from nodes: affinity and anti-affinity.
 //!
-//! A term often selects the pod itself and its like: one zone for a gang, one node for each replica. Then no other pod is in the way, and it helps neither to wait nor to remove pods.
+//! A term often selects the pod itself and its like: one zone for a gang, one node for each replica. Then no other pod is in the way, and
+//! it helps neither to wait nor to remove pods.
 
 use crate::api::PodFacts;
 use crate::api::pod_terms::AffinityTerm;

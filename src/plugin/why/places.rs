@@ -1,7 +1,8 @@
 //! Checks whether the nodes have room for the waiting members, without queues and without other waiting pods.
 //!
-//! It runs the scheduler's own cycle on the nodes, the pods on them and this one PodGroup, so the counts are those of the scheduler.
-//! The input is the API's objects, so no running scheduler is needed. The flags of the scheduler are not among them: the order of nodes is the default one.
+//! It runs the scheduler's own cycle on the nodes, the pods on them and this one PodGroup, so the counts are those of the scheduler. The
+//! input is the API's objects, so no running scheduler is needed. The flags of the scheduler are not among them: the order of nodes is the
+//! default one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -69,8 +70,8 @@ pub struct Next {
     pub domains: Vec<ByDomain>,
 }
 
-/// Returns the verdict on the waiting members; `None` if no member waits. `namespaces` are read by the terms of pods that select namespaces; `barred` are the
-/// node groups that are reserved for other queues.
+/// Returns the verdict on the waiting members; `None` if no member waits. `namespaces` are read by the terms of pods that select
+/// namespaces; `barred` are the node groups that are reserved for other queues.
 #[must_use]
 pub(super) fn places(
     group: &GroupFacts,

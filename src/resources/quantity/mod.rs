@@ -1,7 +1,7 @@
 //! Reads the text of a quantity into an amount, and writes an amount as text.
 //!
-//! Every text that Kubernetes accepts is accepted, with the same exact value. Only a fraction below a nano-unit is rounded, away from zero. For a text on
-//! which the parser of Kubernetes caps, wraps or hangs, the result is [`QuantityError::TooLarge`], never another number.
+//! Every text that Kubernetes accepts is accepted, with the same exact value. Only a fraction below a nano-unit is rounded, away from zero.
+//! For a text on which the parser of Kubernetes caps, wraps or hangs, the result is [`QuantityError::TooLarge`], never another number.
 
 mod read;
 #[cfg(test)]

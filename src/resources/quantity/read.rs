@@ -5,8 +5,8 @@
 //! suffix   = n u m k M G T P E | Ki Mi Gi Ti Pi Ei | (e|E) [sign] digits
 //! ```
 //!
-//! The value is stored as decimal digits and the position of the decimal point. A binary suffix multiplies the *digits*, so the fraction stays exact. There
-//! is one rounding, at the end, and it uses every digit.
+//! The value is stored as decimal digits and the position of the decimal point. A binary suffix multiplies the *digits*, so the fraction
+//! stays exact. There is one rounding, at the end, and it uses every digit.
 
 use crate::resources::Amount;
 use crate::resources::amount::NANOS_PER_UNIT;
@@ -120,8 +120,8 @@ impl Scale {
         Ok(Self { exponent, kibis })
     }
 
-    /// Returns whether a text with this suffix may have no digits (`k`, `+`, `.`). Kubernetes reads such a text as 0, except with suffixes for which its
-    /// fast parser is not used: below nano, and from Pi. Stored objects can contain such texts, so the rule is the same here.
+    /// Returns whether a text with this suffix may have no digits (`k`, `+`, `.`). Kubernetes reads such a text as 0, except with suffixes
+    /// for which its fast parser is not used: below nano, and from Pi. Stored objects can contain such texts, so the rule is the same here.
     fn tolerates_no_digits(&self) -> bool {
         self.exponent >= -9 && self.kibis < 5
     }

@@ -1,7 +1,7 @@
 //! Tests the parser with the shared test vectors, and that the order of texts is the order of their values.
 //!
-//! Each line is a text with its expected value in nano-units. Where the parser of Kubernetes caps the value, returns 0 or a negative number, or hangs, the
-//! expected result is `TooLarge`.
+//! Each line is a text with its expected value in nano-units. Where the parser of Kubernetes caps the value, returns 0 or a negative
+//! number, or hangs, the expected result is `TooLarge`.
 
 use super::QuantityError::{self, Empty, Malformed, TooLarge, TooLong};
 use super::parse;
@@ -119,8 +119,8 @@ const FORMS: [(&str, i128); 23] = [
     ("e-9", 1), ("E-6", 1_000), ("e-3", 1_000_000), ("e0", U), ("E+3", 1_000 * U), ("e6", 1_000_000 * U), ("E9", U * U),
 ];
 
-/// Returns the exact text of this many nano-units with this suffix. The decimal fraction ends, because only 2 and 5 divide the factors. `None` if the text
-/// is longer than the parser accepts.
+/// Returns the exact text of this many nano-units with this suffix. The decimal fraction ends, because only 2 and 5 divide the factors.
+/// `None` if the text is longer than the parser accepts.
 fn written(nanos: i128, (suffix, factor): (&str, i128)) -> Option<String> {
     let (whole, mut rest) = (nanos.abs() / factor, nanos.abs() % factor);
     let mut text = format!("{}{whole}", if nanos < 0 { "-" } else { "" });

@@ -1,7 +1,7 @@
 //! Writes an amount as text.
 //!
-//! The text is canonical as in Kubernetes: it has no fraction, it is exact, and it has the largest possible suffix. `1.5` cores are `1500m`, and `1.5Gi`
-//! bytes are `1536Mi`.
+//! The text is canonical as in Kubernetes: it has no fraction, it is exact, and it has the largest possible suffix. `1.5` cores are
+//! `1500m`, and `1.5Gi` bytes are `1536Mi`.
 
 use crate::resources::Amount;
 use crate::resources::amount::NANOS_PER_UNIT;
@@ -11,8 +11,8 @@ use crate::resources::amount::NANOS_PER_UNIT;
 pub enum Style {
     /// Powers of 1000: `m`, none, `k`, `M` …
     Decimal,
-    /// Powers of 1024 (`Ki`, `Mi` …) if that is exact and the number is not larger than the decimal one. Kubernetes remembers how a quantity was typed; an
-    /// amount here does not. A typed `100P` must not be shown as `97656250000000Ki`.
+    /// Powers of 1024 (`Ki`, `Mi` …) if that is exact and the number is not larger than the decimal one. Kubernetes remembers how a
+    /// quantity was typed; an amount here does not. A typed `100P` must not be shown as `97656250000000Ki`.
     Binary,
 }
 

@@ -54,7 +54,8 @@ impl Access {
         Self(Arc::new(Inner { server, cache, one_review: tokio::sync::Mutex::new(()), logged: Mutex::new(None) }))
     }
 
-    /// Sets the API server that is asked from now on. A second call changes nothing. `caller` must send requests also while this process is not the leader.
+    /// Sets the API server that is asked from now on. A second call changes nothing. `caller` must send requests also while this process is
+    /// not the leader.
     pub fn connect(&self, client: Client, caller: &Caller) {
         let _twice = self.0.server.set((client, caller.clone().within(REVIEW)));
     }

@@ -67,7 +67,6 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Makes an empty cache.
     pub(super) fn new() -> Self {
         Self { allowed: BTreeMap::new(), refused: BTreeMap::new(), full_at: None, unanswered: None }
     }

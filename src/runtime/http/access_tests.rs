@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 
-/// The simulated API server. Its tokens: `good` (may get /metrics), `poor` (may get nothing), `both` (one authorizer allows, another denies). The tests of the HTTP server use it too.
+/// The simulated API server. Its tokens: `good` (may get /metrics), `poor` (may get nothing), `both` (one authorizer allows, another
+/// denies). The tests of the HTTP server use it too.
 #[derive(Default)]
 pub(in crate::runtime::http) struct FakeServer {
     tokens: AtomicUsize,

@@ -7,11 +7,12 @@
 //!                           ╰────────────────── the answer is sent ──────────────────────╯
 //! ```
 //!
-//! For a new connection one of the address with the most connections ends: its oldest silent one, else the oldest that has begun. So a flood ends itself, and
-//! the single connection of a probe stays, also before its request is there. An address with fewer connections than that of the new one loses none.
+//! For a new connection one of the address with the most connections ends: its oldest silent one, else the oldest that has begun. So a
+//! flood ends itself, and the single connection of a probe stays, also before its request is there. An address with fewer connections than
+//! that of the new one loses none.
 //!
-//! A connection with a request under way stays for [`PROTECTED`], which is longer than any answer takes; afterwards its client reads too slowly, and it can end
-//! like the others. When no connection may end, the new one is closed.
+//! A connection with a request under way stays for [`PROTECTED`], which is longer than any answer takes; afterwards its client reads too
+//! slowly, and it can end like the others. When no connection may end, the new one is closed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};

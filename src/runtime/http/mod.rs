@@ -176,8 +176,8 @@ impl Server {
     }
 }
 
-/// Returns a socket that listens. A connection that finds no place among the waiting ones is retried by its client after a second, which is the timeout of a
-/// probe; so as many may wait as Linux allows by default.
+/// Returns a socket that listens. A connection that finds no place among the waiting ones is retried by its client after a second, which is
+/// the timeout of a probe; so as many may wait as Linux allows by default.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // As in TcpListener::bind: a program that is started again takes its port at once.

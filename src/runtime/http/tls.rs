@@ -1,8 +1,9 @@
 //! Provides the certificate of the HTTP server.
 //!
-//! With `--tls-cert-file` and `--tls-private-key-file` the files are read again every [`RELOAD_INTERVAL`]. The contents are compared and no file is watched,
-//! because a mounted Secret changes by the swap of a symlink. An unusable pair (half written, or a key of another certificate) is logged once, and the
-//! previous certificate stays. Without files the process signs a certificate itself at its start. That one encrypts, but proves no identity.
+//! With `--tls-cert-file` and `--tls-private-key-file` the files are read again every [`RELOAD_INTERVAL`]. The contents are compared and no
+//! file is watched, because a mounted Secret changes by the swap of a symlink. An unusable pair (half written, or a key of another
+//! certificate) is logged once, and the previous certificate stays. Without files the process signs a certificate itself at its start. That
+//! one encrypts, but proves no identity.
 //!
 //! TLS 1.2 and 1.3, with the cryptography that the Kubernetes client has chosen.
 

@@ -7,8 +7,9 @@
 //! Another process takes the lease no sooner than a lease duration after it *saw* the result of that request. The deadline is
 //! shorter than the duration, so the two never overlap while both machines' clocks run at about the same speed.
 //!
-//! A lease that does not exist may have been deleted under its holder. So it is created only when it has been absent for its whole duration; a holder creates it again
-//! at its next renewal. A first installation cannot be told apart from that: the chart creates the Lease, without a holder, and nothing waits.
+//! A lease that does not exist may have been deleted under its holder. So it is created only when it has been absent for its whole
+//! duration; a holder creates it again at its next renewal. A first installation cannot be told apart from that: the chart creates the
+//! Lease, without a holder, and nothing waits.
 
 use std::time::Duration;
 

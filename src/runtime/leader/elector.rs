@@ -94,7 +94,8 @@ impl Elector {
         self
     }
 
-    /// Reports to `relist` that the cluster went back (the answer to a write of the lease has an older version than an answer before), and continues its timeline.
+    /// Reports to `relist` that the cluster went back (the answer to a write of the lease has an older version than an answer before), and
+    /// continues its timeline.
     #[must_use]
     pub fn reporting_to(mut self, relist: Relist) -> Self {
         self.relist = relist;
@@ -124,16 +125,16 @@ impl Elector {
         Ok(())
     }
 
-    /// Returns the pause until the next round, counted from the beginning of this one: an attempt without an answer for longer than a retry period has
-    /// waited enough. Near the deadline the rounds come closer together.
+    /// Returns the pause until the next round, counted from the beginning of this one: an attempt without an answer for longer than a retry
+    /// period has waited enough. Near the deadline the rounds come closer together.
     fn pause(&self, began: Instant) -> Duration {
         let now = clock::through_suspension();
         let retry = (began + self.config.retry_period).saturating_duration_since(now);
         self.until.map_or(retry, |until| retry.min(self.share(until.saturating_duration_since(now))))
     }
 
-    /// Returns how much of the time until the deadline one attempt, or one pause, may take. It is half of it, so that there is always another attempt,
-    /// but at least an eighth of a retry period, so that the attempts come to an end. It is never more than what is left.
+    /// Returns how much of the time until the deadline one attempt, or one pause, may take. It is half of it, so that there is always
+    /// another attempt, but at least an eighth of a retry period, so that the attempts come to an end. It is never more than what is left.
     fn share(&self, left: Duration) -> Duration {
         left.min((left / 2).max(self.config.retry_period / 8))
     }
@@ -254,8 +255,8 @@ impl Elector {
         self.caller.once("update", "leases", replace).await
     }
 
-    /// Notices from the answer to a write that the cluster went back. A write passes through etcd, so its answer has the newest version there is; a read may come
-    /// from an API server that is behind.
+    /// Notices from the answer to a write that the cluster went back. A write passes through etcd, so its answer has the newest version
+    /// there is; a read may come from an API server that is behind.
     fn notice_going_back(&mut self, written: &Lease) {
         let version = version(written);
         if (1..self.newest).contains(&version) {

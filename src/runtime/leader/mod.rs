@@ -187,8 +187,9 @@ impl Leadership {
         }
     }
 
-    /// Returns a resourceVersion that the cluster has reached: that of the lease after its last write by this process. `None` while it does not lead, and
-    /// without election. A list that begins now and is older comes from an API server that is behind, or from another etcd than the lease.
+    /// Returns a resourceVersion that the cluster has reached: that of the lease after its last write by this process. `None` while it does
+    /// not lead, and without election. A list that begins now and is older comes from an API server that is behind, or from another etcd
+    /// than the lease.
     pub fn floor(&self) -> Option<u64> {
         match *self.state.borrow() {
             State::Leading(_, Some(term)) => Some(term.version),

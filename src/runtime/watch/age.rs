@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::runtime::clock;
 
-/// Up to when each watch knows everything, by resource and by the number of the watch among those of the resource. `None` before the first list is complete.
+/// Up to when each watch knows everything, by resource and by the number of the watch among those of the resource. `None` before the first
+/// list is complete.
 type Known = BTreeMap<&'static str, Vec<Option<Instant>>>;
 
 /// The age of the view of every watch. Cheap to clone.

@@ -1,9 +1,9 @@
 //! Decodes the answers of the API server, one object at a time.
 //!
-//! One object that cannot be decoded must not fail the list or the watch that contains it. So every object is first read as JSON and loses its
-//! `managedFields` (no code here reads them). Then it is decoded; a failure becomes a [`BadObject`] with whatever its metadata says. A list can be long,
-//! so the text of each of its objects is separated and decoded directly, and only a failure goes the longer way.
-//! kube's own guard fails a whole list for invalid metadata, and needs whole objects where only metadata is wanted.
+//! One object that cannot be decoded must not fail the list or the watch that contains it. So every object is first read as JSON and loses
+//! its `managedFields` (no code here reads them). Then it is decoded; a failure becomes a [`BadObject`] with whatever its metadata says. A
+//! list can be long, so the text of each of its objects is separated and decoded directly, and only a failure goes the longer way. kube's
+//! own guard fails a whole list for invalid metadata, and needs whole objects where only metadata is wanted.
 
 use kube::core::{ListMeta, Resource};
 use serde::de::{DeserializeOwned, Deserializer, Error as _};

@@ -1,12 +1,14 @@
 //! How old is what a watch has delivered, and what must be done about it?
 //!
-//! A watch that speaks may still be old. An API server that is cut off from etcd goes on with what it knows, and repeats a bookmark with the same version every minute.
-//! So the age does not count from when the watch was heard of, but from the last time at which the cluster had not passed its version ([`Timeline`]).
+//! A watch that speaks may still be old. An API server that is cut off from etcd goes on with what it knows, and repeats a bookmark with
+//! the same version every minute. So the age does not count from when the watch was heard of, but from the last time at which the cluster
+//! had not passed its version ([`Timeline`]).
 //!
-//! * With an election, and an etcd that notifies the API server of progress, each bookmark proves that the watch is a few seconds old. Nothing is sent for it.
-//! * Otherwise ([`Freshness::asks`]) the kind is asked for its version shortly before the next bookmark: a list with a limit of 1 passes etcd, and makes the API server
-//!   ask etcd for progress, so that the bookmark is new. The API server sends the last bookmark of a watch just before it ends it, and the first one of the next watch a
-//!   minute later. So the version is asked for before the last one as well.
+//! * With an election, and an etcd that notifies the API server of progress, each bookmark proves that the watch is a few seconds old.
+//!   Nothing is sent for it.
+//! * Otherwise ([`Freshness::asks`]) the kind is asked for its version shortly before the next bookmark: a list with a limit of 1 passes
+//!   etcd, and makes the API server ask etcd for progress, so that the bookmark is new. The API server sends the last bookmark of a watch
+//!   just before it ends it, and the first one of the next watch a minute later. So the version is asked for before the last one as well.
 //! * A watch that stays old is dead, and its objects are listed again. That fails at an API server that is cut off.
 //!
 //! Pure: time is an argument, from the clock that runs while the machine is suspended.
@@ -17,7 +19,8 @@ use tokio::time::Instant;
 
 use super::timeline::Timeline;
 
-/// When the version is asked for, after a watch was opened or sent a bookmark. The next bookmark comes after 60 s, and must not come before the answer.
+/// When the version is asked for, after a watch was opened or sent a bookmark. The next bookmark comes after 60 s, and must not come before
+/// the answer.
 const ASKED_AFTER: Duration = Duration::from_secs(53);
 
 /// The version is asked for this long before the API server ends the watch. It sends the last bookmark 2 s before the end.
@@ -69,7 +72,8 @@ impl Freshness {
         sent
     }
 
-    /// Records that the watch was opened, and that the API server ends it after `idle`. One that is closed and opened again and again, each time before its first bookmark, asks as well.
+    /// Records that the watch was opened, and that the API server ends it after `idle`. One that is closed and opened again and again, each
+    /// time before its first bookmark, asks as well.
     pub(super) fn opened(&mut self, idle: Duration, now: Instant) {
         self.ends = now + idle;
         self.asks_at.get_or_insert(now + ASKED_AFTER);
@@ -132,8 +136,8 @@ impl Freshness {
         (now >= self.dies_at(silent)).then(|| if now >= self.heard + SPEAKS { Death::Silent } else { Death::Stale })
     }
 
-    /// Records that the watch is dead. An API server sends no bookmark up to the version that a watch was opened with, so silence may be a bookmark that would prove
-    /// nothing.
+    /// Records that the watch is dead. An API server sends no bookmark up to the version that a watch was opened with, so silence may be a
+    /// bookmark that would prove nothing.
     pub(super) const fn died(&mut self) {
         self.unproved = true;
     }

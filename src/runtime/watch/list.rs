@@ -58,8 +58,8 @@ impl Watch {
         Ok(async move { call(limit, client.request(request)).await })
     }
 
-    /// Asks for the version that the cluster has reached, with a list of one object, which passes etcd. The answer has the time before it was sent; there is none
-    /// if the request fails.
+    /// Asks for the version that the cluster has reached, with a list of one object, which passes etcd. The answer has the time before it
+    /// was sent; there is none if the request fails.
     pub(super) fn version_of_kind(&self) -> Result<impl Future<Output = Option<(String, Instant)>> + Send + use<>, CallError> {
         let sent = clock::through_suspension();
         let page = self.page(&self.objects(1))?;

@@ -69,13 +69,14 @@ pub enum WatchEvent<F> {
         bad: Vec<BadObject>,
         /// The generation of [`WatchConfig::relist`] that was current when the list began.
         generation: u64,
-        /// Whether the cluster went back since the list before, or may have: its etcd was restored from a backup. What was learned from newer versions is void.
-        /// With [`WatchConfig::never_back`] false it may also be an API server that is behind.
+        /// Whether the cluster went back since the list before, or may have: its etcd was restored from a backup. What was learned from
+        /// newer versions is void. With [`WatchConfig::never_back`] false it may also be an API server that is behind.
         back: bool,
         /// The objects are at least as new as this time, by [`clock::through_suspension`].
         as_of: Instant,
     },
-    /// Everything that happened before this time, by [`clock::through_suspension`], has been delivered. It comes about once a minute when nothing happens.
+    /// Everything that happened before this time, by [`clock::through_suspension`], has been delivered. It comes about once a minute when
+    /// nothing happens.
     UpToDate(Instant),
     /// An object is new or has changed.
     Apply(F),
@@ -104,16 +105,17 @@ pub struct WatchConfig {
     pub limit: Duration,
     /// The wait between attempts that fail.
     pub backoff: Backoff,
-    /// Whether a list is refused when it is older than what is known of the cluster (`newest`). A reader needs this when it decides by these events alone. The controller
-    /// does not: it reads again before each step that cannot be undone, so an older list is no danger and lets it start sooner.
+    /// Whether a list is refused when it is older than what is known of the cluster (`newest`). A reader needs this when it decides by
+    /// these events alone. The controller does not: it reads again before each step that cannot be undone, so an older list is no danger
+    /// and lets it start sooner.
     pub never_back: bool,
     /// Requests of new lists. The watches of a program share one.
     pub relist: Relist,
 }
 
-/// How old a watch may become. An API server sends a bookmark at least once a minute to each watch (kube-apiserver's `bookmarkFrequency`, and up to
-/// 1.25 s for its timer), also when nothing happens. The bookmark itself is up to 7 s old (`freshness`). 75 s are that and a margin for a busy server, and leave
-/// 15 s of the 90 s after which a change must be seen for the list that follows.
+/// How old a watch may become. An API server sends a bookmark at least once a minute to each watch (kube-apiserver's `bookmarkFrequency`,
+/// and up to 1.25 s for its timer), also when nothing happens. The bookmark itself is up to 7 s old (`freshness`). 75 s are that and a
+/// margin for a busy server, and leave 15 s of the 90 s after which a change must be seen for the list that follows.
 const SILENT: Duration = Duration::from_secs(75);
 
 impl WatchConfig {
@@ -184,8 +186,9 @@ pub struct Outlet<K, F, E> {
 }
 
 impl<K, F, E> Outlet<K, F, E> {
-    /// Makes an outlet. `keep` reduces an object to its kept part as soon as it is decoded, so at most one page of a long list is in memory as it was sent.
-    /// `wrap` turns an event into the receiver's type. Both run in the task of the watch: many kinds can share one channel, and decoding does not delay the receiver.
+    /// Makes an outlet. `keep` reduces an object to its kept part as soon as it is decoded, so at most one page of a long list is in memory
+    /// as it was sent. `wrap` turns an event into the receiver's type. Both run in the task of the watch: many kinds can share one channel,
+    /// and decoding does not delay the receiver.
     pub fn new(
         events: mpsc::Sender<E>,
         keep: impl Fn(K) -> F + Send + 'static,

@@ -1,14 +1,16 @@
 //! Refuses a list that is older than what is known of the cluster.
 //!
-//! A list shows the present state, so it should never be older. But when several API servers answer in turn, one of them may be behind without knowing it. A cache that
-//! is filled from it goes back in time: a bound pod is unbound again, and its node is given away twice. So such a list is refused and requested again. Two versions are
-//! known: the newest that this watch has seen, and a floor that a request named (`relist`), from the answer to a write of this process.
+//! A list shows the present state, so it should never be older. But when several API servers answer in turn, one of them may be behind
+//! without knowing it. A cache that is filled from it goes back in time: a bound pod is unbound again, and its node is given away twice. So
+//! such a list is refused and requested again. Two versions are known: the newest that this watch has seen, and a floor that a request
+//! named (`relist`), from the answer to a write of this process.
 //!
 //! If the lists stay older for [`ACCEPTED_AFTER`], they are accepted:
 //! * below the version that this watch has seen: then the cluster itself went back, because its etcd was restored from a backup;
 //! * below the floor only: then the floor is of another etcd. Some clusters keep their leases in one of their own.
 //!
-//! Versions of one kind can be compared as numbers: this is part of the API since Kubernetes 1.35, and was true before. A version that is no number is never older.
+//! Versions of one kind can be compared as numbers: this is part of the API since Kubernetes 1.35, and was true before. A version that is
+//! no number is never older.
 
 use std::time::Duration;
 
@@ -17,8 +19,8 @@ use tokio::time::Instant;
 /// How long lists must be older before they are accepted.
 pub(super) const ACCEPTED_AFTER: Duration = Duration::from_secs(60);
 
-/// How much the time between two older lists counts at most, if a list failed between them: the usual wait between two lists. What it would have shown is unknown, but
-/// lists that fail again and again do not postpone the end for ever.
+/// How much the time between two older lists counts at most, if a list failed between them: the usual wait between two lists. What it would
+/// have shown is unknown, but lists that fail again and again do not postpone the end for ever.
 const COUNTS_AFTER_FAILURE: Duration = Duration::from_secs(15);
 
 /// What is known of the versions of one kind.

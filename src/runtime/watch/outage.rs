@@ -1,9 +1,9 @@
 //! Was the API server away, so that a watch must not go on from where it stood?
 //!
-//! A watch goes on from the resourceVersion that it has seen. That is right if the history is still the same. After a restore of etcd it is another one: the versions begin
-//! again at the backup, and a server sends nothing up to the version that is asked for. When the new history passes this version, events come, and everything
-//! before is missed, without any sign. No version shows that later. But a restore needs an outage: all API servers are stopped for it. So after an outage the objects are
-//! listed again.
+//! A watch goes on from the resourceVersion that it has seen. That is right if the history is still the same. After a restore of etcd it is
+//! another one: the versions begin again at the backup, and a server sends nothing up to the version that is asked for. When the new
+//! history passes this version, events come, and everything before is missed, without any sign. No version shows that later. But a restore
+//! needs an outage: all API servers are stopped for it. So after an outage the objects are listed again.
 //!
 //! Pure: time is an argument.
 
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use crate::runtime::call::CallError;
 
-/// How long requests must stay without an answer to be an outage. A change to another API server takes less: the next attempts come after 0.1, 0.3, 0.7 and 1.5 s. A
-/// restore takes more: etcd and an API server must start.
+/// How long requests must stay without an answer to be an outage. A change to another API server takes less: the next attempts come after
+/// 0.1, 0.3, 0.7 and 1.5 s. A restore takes more: etcd and an API server must start.
 const OUTAGE: Duration = Duration::from_secs(2);
 
 /// What is known of the outages since the last complete list of one kind.

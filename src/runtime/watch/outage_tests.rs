@@ -27,7 +27,8 @@ fn with_outage(attempts: usize, rest: Vec<Reply>) -> Vec<Reply> {
     script
 }
 
-/// A restored etcd has passed the version of the watch before the watch is opened again: nothing says that `b` was made in the meantime, and that `a` is gone.
+/// A restored etcd has passed the version of the watch before the watch is opened again: nothing says that `b` was made in the meantime,
+/// and that `a` is gone.
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_the_objects_are_listed_again_though_the_watch_can_go_on() {
     let events = || Reply::Watch(vec![event("ADDED", pod("c", "31"))], FOREVER);

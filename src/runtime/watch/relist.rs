@@ -1,8 +1,8 @@
 //! Requests that the watches of a program list again.
 //!
-//! A program that needs a view of the cluster from after a certain moment raises the generation. Each watch that shares the [`Relist`] then drops what it
-//! does (a wait, a list under way or an open watch) and lists again. Each complete list names the generation that was current when the list *began*, so the
-//! receiver knows which request the list satisfies.
+//! A program that needs a view of the cluster from after a certain moment raises the generation. Each watch that shares the [`Relist`] then
+//! drops what it does (a wait, a list under way or an open watch) and lists again. Each complete list names the generation that was current
+//! when the list *began*, so the receiver knows which request the list satisfies.
 //!
 //! A request may name a floor: a resourceVersion that the cluster has reached. A list below it comes from an API server that is behind; `newest` says
 //! what follows.
@@ -52,14 +52,15 @@ impl Relist {
         Self::default()
     }
 
-    /// Asks every watch for a list that begins after this call. Returns the generation of these lists. `floor` is a resourceVersion that the cluster has
-    /// reached, from the answer to a write (see [`Leadership::floor`](crate::runtime::leader::Leadership::floor)); `None` if none is known.
+    /// Asks every watch for a list that begins after this call. Returns the generation of these lists. `floor` is a resourceVersion that
+    /// the cluster has reached, from the answer to a write (see [`Leadership::floor`](crate::runtime::leader::Leadership::floor)); `None`
+    /// if none is known.
     pub fn request(&self, floor: Option<u64>) -> u64 {
         self.change(|asked| asked.floor = asked.floor.max(floor.unwrap_or(0)))
     }
 
-    /// Reports that the cluster went back to an earlier state, because its etcd was restored from a backup: every watch lists again, and accepts lists that are
-    /// older than what it has seen. `floor` is a resourceVersion that the cluster has reached since.
+    /// Reports that the cluster went back to an earlier state, because its etcd was restored from a backup: every watch lists again, and
+    /// accepts lists that are older than what it has seen. `floor` is a resourceVersion that the cluster has reached since.
     pub(in crate::runtime) fn went_back(&self, floor: u64) {
         self.change(|asked| {
             asked.floor = floor;
@@ -68,8 +69,8 @@ impl Relist {
         });
     }
 
-    /// Reports that the cluster may have gone back: every watch lists again, and what was learned before is doubted. Unlike [`Self::went_back`], each watch still refuses lists
-    /// that are older than what it has seen.
+    /// Reports that the cluster may have gone back: every watch lists again, and what was learned before is doubted. Unlike
+    /// [`Self::went_back`], each watch still refuses lists that are older than what it has seen.
     pub(super) fn doubt(&self) {
         self.change(|asked| asked.went_back = asked.generation);
     }
@@ -80,8 +81,8 @@ impl Relist {
         self.asked().generation
     }
 
-    /// Waits until the cluster went back, after the generation `known`. Returns the generation of the lists that show the state since. Safe to drop and to
-    /// call again.
+    /// Waits until the cluster went back, after the generation `known`. Returns the generation of the lists that show the state since. Safe
+    /// to drop and to call again.
     pub async fn back_after(&self, known: u64) -> u64 {
         self.wait(|asked| asked.went_back > known).await.went_back
     }

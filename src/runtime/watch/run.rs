@@ -41,8 +41,9 @@ enum End {
     Lost(CallError),
     /// The watch could not be opened, or it broke.
     Failed(CallError),
-    /// It was open and delivered nothing new for too long: list again. Its server, or something before it, lost it; or its server is cut off from etcd; or the
-    /// resourceVersion lies in the future of a restored etcd. A server opens such a watch, and says nothing before the etcd has reached that version.
+    /// It was open and delivered nothing new for too long: list again. Its server, or something before it, lost it; or its server is cut
+    /// off from etcd; or the resourceVersion lies in the future of a restored etcd. A server opens such a watch, and says nothing before
+    /// the etcd has reached that version.
     Dead(Death),
     /// It could be opened again only after an outage: list again (`outage`).
     Away,
@@ -61,8 +62,8 @@ pub(super) struct Watch {
     pub(super) age: WatchAge,
     /// Failed attempts in a row.
     pub(super) failures: u32,
-    /// Lists in a row with a watch that could not start because the server had forgotten the resourceVersion. They do not count as failures: a restarted
-    /// server forgets every version, and its outage is no reason to delay the new list.
+    /// Lists in a row with a watch that could not start because the server had forgotten the resourceVersion. They do not count as
+    /// failures: a restarted server forgets every version, and its outage is no reason to delay the new list.
     pub(super) lists_lost: u32,
     /// The last logged trouble that is not over: the request (list, watch) and the kind of the error.
     pub(super) trouble: Option<(&'static str, &'static str)>,

@@ -1,10 +1,12 @@
 //! Which version had the cluster not passed at which time?
 //!
-//! A watch at version v has delivered everything up to v. Only with another fact that says something about now: if a request that was sent at t is answered with
-//! version r, and the answer has passed etcd, then at t the cluster had not passed r. So a watch that has reached r has delivered everything that happened before t.
+//! A watch at version v has delivered everything up to v. Only with another fact that says something about now: if a request that was sent
+//! at t is answered with version r, and the answer has passed etcd, then at t the cluster had not passed r. So a watch that has reached r
+//! has delivered everything that happened before t.
 //!
-//! Such answers come for nothing with an election: the Lease is written every few seconds. Without one a watch asks for them (`freshness`). Versions of a
-//! Lease that has an etcd of its own say nothing about other objects: where they are higher, no watch reaches them, and each asks itself.
+//! Such answers come for nothing with an election: the Lease is written every few seconds. Without one a watch asks for them (`freshness`).
+//! Versions of a Lease that has an etcd of its own say nothing about other objects: where they are higher, no watch reaches them, and each
+//! asks itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,13 +20,14 @@ const APART: Duration = Duration::from_secs(1);
 /// How long an entry is of use: a watch that has not reached its version by then is listed again.
 const KEPT: Duration = Duration::from_secs(120);
 
-/// Times, each with a version that the cluster had not passed then; both rise. Times are those of `clock::through_suspension`. Cheap to clone; every clone
-/// is the same.
+/// Times, each with a version that the cluster had not passed then; both rise. Times are those of `clock::through_suspension`. Cheap to
+/// clone; every clone is the same.
 #[derive(Clone, Debug, Default)]
 pub(in crate::runtime) struct Timeline(Arc<Mutex<VecDeque<(Instant, u64)>>>);
 
 impl Timeline {
-    /// Records that the cluster had not passed `version` at `sent`: a request that was sent then was answered with it, and the answer has passed etcd.
+    /// Records that the cluster had not passed `version` at `sent`: a request that was sent then was answered with it, and the answer has
+    /// passed etcd.
     pub(in crate::runtime) fn record(&self, sent: Instant, version: u64) {
         let mut entries = self.entries();
         if entries.back().is_some_and(|(last, _)| sent <= *last) {

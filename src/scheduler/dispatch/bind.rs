@@ -14,9 +14,9 @@
 //! A binding with an unknown outcome (no answer, 5xx) is sent again **to the same node** until the outcome is known.
 //! So a first request that takes effect late never uses capacity that was given to another pod.
 //!
-//! Before each further request the owner of the state is asked whether the decision still holds: the node may be cordoned, or full, by now. So it is before
-//! the first request of a binding that has waited in a lane. If the decision does not hold, nothing is sent. The pod is read until no request that was sent
-//! can take effect, and then its PodGroup is tried again. The pod stays charged on the node until then.
+//! Before each further request the owner of the state is asked whether the decision still holds: the node may be cordoned, or full, by now.
+//! So it is before the first request of a binding that has waited in a lane. If the decision does not hold, nothing is sent. The pod is
+//! read until no request that was sent can take effect, and then its PodGroup is tried again. The pod stays charged on the node until then.
 //!
 //! The binding is abandoned only after a read of the pod, and only in these cases:
 //!

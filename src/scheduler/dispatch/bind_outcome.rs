@@ -1,8 +1,8 @@
 //! What follows from the answer to a binding, and from the read of its pod? Pure.
 //!
-//! A binding carries the pod's resourceVersion. So a 409 can mean that the pod only has another version, because another program has written to it. Then the
-//! binding is sent again with the version that was just read. Each version that is sent was known while this process led: a later leader, which changes each
-//! pod that has no node, makes all of them old.
+//! A binding carries the pod's resourceVersion. So a 409 can mean that the pod only has another version, because another program has
+//! written to it. Then the binding is sent again with the version that was just read. Each version that is sent was known while this
+//! process led: a later leader, which changes each pod that has no node, makes all of them old.
 //!
 //! The model of the handover (`model/src/handover`) decides by the same functions.
 
@@ -102,8 +102,8 @@ pub fn after_conflict(place: Option<Place>, requests: Requests, leads: bool) -> 
     }
 }
 
-/// Returns what follows from the read of the pod of a binding that is not sent again, because its decision does not hold any more; `place` is none where the
-/// read failed. `unanswered` is asked before the read begins.
+/// Returns what follows from the read of the pod of a binding that is not sent again, because its decision does not hold any more; `place`
+/// is none where the read failed. `unanswered` is asked before the read begins.
 #[must_use]
 pub const fn after_withdrawal(place: Option<Place>, requests: Requests) -> NextStep {
     match place {
@@ -116,8 +116,8 @@ pub const fn after_withdrawal(place: Option<Place>, requests: Requests) -> NextS
     }
 }
 
-/// Returns what follows where a process does not lead and sends nothing. It may lead again: a renewal can be answered late. So a binding with a request that may
-/// still take effect stays.
+/// Returns what follows where a process does not lead and sends nothing. It may lead again: a renewal can be answered late. So a binding
+/// with a request that may still take effect stays.
 #[must_use]
 pub const fn without_lease(requests: Requests) -> NextStep {
     if requests.unanswered { NextStep::BackOff } else { NextStep::NotBound("not_leading") }

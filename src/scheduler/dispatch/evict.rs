@@ -55,7 +55,8 @@ enum Asked {
     Goes,
     /// The pod was deleted.
     Gone,
-    /// The eviction was refused, or is not requested any more. The reason is one of a bounded set. `unanswered`: a request has no answer and may still take effect.
+    /// The eviction was refused, or is not requested any more. The reason is one of a bounded set. `unanswered`: a request has no answer
+    /// and may still take effect.
     Stays { reason: &'static str, unanswered: bool },
 }
 

@@ -1,7 +1,8 @@
 //! Which evictions wait for a slot, and which is next?
 //!
-//! An eviction belongs to the namespaces of its victims: their webhooks and budgets answer it. It keeps its slot until all its victims are evicted or one is
-//! refused, so the evictions of a namespace with a webhook that hangs must not have all slots ([`crate::runtime::lanes`]). The first one in order that has room is next.
+//! An eviction belongs to the namespaces of its victims: their webhooks and budgets answer it. It keeps its slot until all its victims are
+//! evicted or one is refused, so the evictions of a namespace with a webhook that hangs must not have all slots
+//! ([`crate::runtime::lanes`]). The first one in order that has room is next.
 //!
 //! Pure: the time is an argument.
 

@@ -3,9 +3,10 @@
 //! The write is a condition of our own in the pod's status. It names this start of this process, so it always changes the pod's resourceVersion, and
 //! each earlier binding carries an older one. The answer shows whether an earlier binding has taken effect before.
 //!
-//! A fence without an answer is sent again, in the lane of its namespace. A webhook that refuses the writes of one namespace must not stop the scheduler. So after
-//! [`LATEST`], which no request and no wait of a fence outlasts, a pod that could not be fenced is read and let be: no API server carries out an older request then, and the read shows whether one took effect
-//! meanwhile. A request that was held back on its way for longer than that is not covered for this pod.
+//! A fence without an answer is sent again, in the lane of its namespace. A webhook that refuses the writes of one namespace must not stop
+//! the scheduler. So after [`LATEST`], which no request and no wait of a fence outlasts, a pod that could not be fenced is read and let be:
+//! no API server carries out an older request then, and the read shows whether one took effect meanwhile. A request that was held back on
+//! its way for longer than that is not covered for this pod.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +99,8 @@ impl Destination {
         rests(attempt, &error)
     }
 
-    /// Reads the pod, which no webhook delays, and lets it be. The read begins after the last moment at which an earlier binding can have taken effect.
+    /// Reads the pod, which no webhook delays, and lets it be. The read begins after the last moment at which an earlier binding can have
+    /// taken effect.
     async fn give_up(&self, pods: &Api<Pod>, attempt: FenceAttempt) -> Done {
         let answer = match self.caller.read("get", "pods", || pods.get(&attempt.name)).await {
             Ok(pod) if pod.metadata.uid.as_deref() != Some(&*attempt.uid) => FenceAnswer::Gone,

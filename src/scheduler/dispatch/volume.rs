@@ -1,7 +1,8 @@
 //! Ties one claim to a volume or to a node.
 //!
-//! The write names a resourceVersion, so it takes effect at most once, and not after anything else has changed the object. One without an answer is sent again, in the
-//! lane of its namespace. If the first one has taken effect after all, the second is refused; the PodGroup is tried again then, and finds the claim tied.
+//! The write names a resourceVersion, so it takes effect at most once, and not after anything else has changed the object. One without an
+//! answer is sent again, in the lane of its namespace. If the first one has taken effect after all, the second is refused; the PodGroup is
+//! tried again then, and finds the claim tied.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -58,8 +58,8 @@ impl Destination {
             }
             Command::PodEvent { namespace, name, uid, message, now } => {
                 match self.create_event(command::pod_event(&namespace, &name, &uid, &message, now), &namespace).await {
-                    // A quota, a policy or the end of the namespace refuses the next one as well, and after a time limit the Event may be there. The next one is
-                    // the one that is repeated anyway.
+                    // A quota, a policy or the end of the namespace refuses the next one as well, and after a time limit the Event may be
+                    // there. The next one is the one that is repeated anyway.
                     Ok(())
                     | Err(CallError::Forbidden(_) | CallError::NamespaceTerminating(_) | CallError::Invalid(_) | CallError::Timeout(_)) => {
                         Ok(String::new())

@@ -1,7 +1,7 @@
 //! The metrics of the scheduler. The registry adds the prefix `podgroup_` to each name.
 //!
-//! Here is what is counted as things happen. [`queue_snapshot`] reads the queues at each scrape, and `queues` shows what it read; `overcommit` has the nodes,
-//! and `waiting_time` the histogram of waits.
+//! Here is what is counted as things happen. [`queue_snapshot`] reads the queues at each scrape, and `queues` shows what it read;
+//! `overcommit` has the nodes, and `waiting_time` the histogram of waits.
 
 mod overcommit;
 pub mod queue_snapshot;

@@ -21,7 +21,8 @@ const LABEL: &str = "node_name";
 const NODE: (&str, &str) =
     ("scheduler_node_overcommitted", "1 for a node on which the pods request more than is allocatable; absent for other nodes.");
 
-/// The overcommitted nodes: how many, and those with a series. A node keeps its series as long as it is overcommitted, so that its alert does not end before.
+/// The overcommitted nodes: how many, and those with a series. A node keeps its series as long as it is overcommitted, so that its alert
+/// does not end before.
 #[derive(Debug, Default)]
 struct Shown {
     number: usize,

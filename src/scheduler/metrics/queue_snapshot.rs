@@ -79,7 +79,8 @@ pub struct QueueSnapshot {
     pub waiting: BTreeMap<WaitingLabels, u64>,
     /// The creation time of the oldest waiting member in a queue or below it, in seconds since 1970.
     pub oldest: BTreeMap<String, i64>,
-    /// The position, from 1, of the PodGroup with the oldest waiting member in the queue itself, among those that wait there. Queues that share a label are absent.
+    /// The position, from 1, of the PodGroup with the oldest waiting member in the queue itself, among those that wait there. Queues that
+    /// share a label are absent.
     pub oldest_position: BTreeMap<String, i64>,
 }
 

@@ -142,10 +142,13 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("PodAntiAffinity", nodes(Some(Reason::ExistingAntiAffinity { topology_key: "zone".into() }))),
         ("InsufficientResources", nodes(Some(Reason::Lacks("example.com/gpu".into())))),
         ("BehindInFifoQueue", Refusal::Behind { first: GroupKey::new("ns", "first") }),
-        ("QueueQuotaExceeded", Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 7, 0)), why: not_taken() }),
+        ("QueueQuotaExceeded", Refusal::WithoutPreemption { refusal: Arc::new(ceiling(Bound::Capability, 7, 0)), why: not_taken() }),
         ("WaitingForPreemption", nominated(None)),
         ("WaitingForPreemption", nominated(Some(nodes(Some(Reason::Lacks("example.com/gpu".into())))))),
-        ("WaitingForPreemption", nominated(Some(Refusal::Kept { refusal: Arc::new(ceiling(Bound::Capability, 7, 0)), why: not_taken() }))),
+        (
+            "WaitingForPreemption",
+            nominated(Some(Refusal::WithoutPreemption { refusal: Arc::new(ceiling(Bound::Capability, 7, 0)), why: not_taken() })),
+        ),
         ("BindBackoff", Refusal::Backoff { step: Step::Bind, why: "the bind was refused".into(), failures: 1, lack: None }),
         (
             "PreemptionBackoff",
@@ -187,7 +190,7 @@ fn only_pods_that_lack_nodes_are_unschedulable() {
     }
     // The cause why no pods are preempted makes no difference.
     let never = || Arc::new(NotPreempted::Never { class: None });
-    let of = |refusal| Refusal::Kept { refusal: Arc::new(refusal), why: never() }.pod_reason();
+    let of = |refusal| Refusal::WithoutPreemption { refusal: Arc::new(refusal), why: never() }.pod_reason();
     assert_eq!((of(nodes_lack()), of(ceiling(Bound::Capability, 7, 0))), ("Unschedulable", "QueueQuotaExceeded"));
 }
 

@@ -16,7 +16,6 @@ pub(super) struct DueByLane<K> {
 }
 
 impl<K: Clone + Ord> DueByLane<K> {
-    /// Returns an empty collection.
     pub(super) const fn new() -> Self {
         Self { lanes: BTreeMap::new(), first: BTreeSet::new() }
     }

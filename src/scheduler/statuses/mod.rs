@@ -1,7 +1,8 @@
 //! Which statuses, conditions and Events are written, when, and how often?
 //!
-//! Reading order: `writer` (the content of each write, and when it is due), `pod_writes` (the same for waiting pods), `write_queue` and `due_by_lane` (the rate of
-//! the writes to each object), `write_throttle` (the rate of all writes together), `written` (what was written last).
+//! Reading order: `writer` (the content of each write, and when it is due), `pod_writes` (the same for waiting pods), `write_queue` and
+//! `due_by_lane` (the rate of the writes to each object), `write_throttle` (the rate of all writes together), `written` (what was written
+//! last).
 //!
 //! The front door is [`StatusWriter`]. It returns commands; `dispatch` sends them.
 

@@ -26,8 +26,8 @@ use crate::scheduler::state::Now;
 /// The least time between two writes to a pod. Many thousands of pods may wait.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// A pod that still waits has its Event again at each multiple of this time since its creation, whichever replica leads. The API server deletes an Event after an hour
-/// (`--event-ttl`).
+/// A pod that still waits has its Event again at each multiple of this time since its creation, whichever replica leads. The API server
+/// deletes an Event after an hour (`--event-ttl`).
 const REPEAT: Duration = Duration::from_secs(50 * 60);
 
 /// What was written to a waiting pod.

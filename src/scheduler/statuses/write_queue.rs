@@ -99,8 +99,8 @@ impl<K: Clone + Ord> WriteQueue<K> {
         }
     }
 
-    /// Takes an object that is due, of a lane for which `has_room` holds, and returns it with its lane. Its write is under way until [`done`](Self::done) or
-    /// [`nothing`](Self::nothing).
+    /// Takes an object that is due, of a lane for which `has_room` holds, and returns it with its lane. Its write is under way until
+    /// [`done`](Self::done) or [`nothing`](Self::nothing).
     pub(super) fn take(&mut self, now: Duration, has_room: impl Fn(&Arc<str>) -> bool) -> Option<(Arc<str>, K)> {
         let (lane, key) = self.due.take(now, has_room)?;
         if let Some(entry) = self.entries.get_mut(&key) {

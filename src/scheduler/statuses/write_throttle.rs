@@ -1,9 +1,9 @@
 //! Limits the writes of conditions in which only the amounts have changed, over all objects together.
 //!
 //! In a full cluster, pods start and end all the time. The amounts in the conditions of thousands of waiting PodGroups change with them.
-//! The [`WriteQueue`](super::write_queue::WriteQueue) limits the writes to each object, but the sum of these writes would still overload the API server.
-//! So these writes share a budget: a burst of [`AT_ONCE`], then one in each [`EVERY`], in the order of the requests.
-//! A condition with a new reason is written without this budget. The text is computed when the object has its turn.
+//! The [`WriteQueue`](super::write_queue::WriteQueue) limits the writes to each object, but the sum of these writes would still overload
+//! the API server. So these writes share a budget: a burst of [`AT_ONCE`], then one in each [`EVERY`], in the order of the requests. A
+//! condition with a new reason is written without this budget. The text is computed when the object has its turn.
 //!
 //! ```text
 //!          may_write: yes ─────────────────────────────────╮

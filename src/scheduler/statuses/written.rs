@@ -17,7 +17,6 @@ const REPEAT: Duration = Duration::from_secs(60);
 pub(super) struct WrittenStatus {
     /// The UID of the PodGroup.
     pub(super) uid: Uid,
-    /// The written status.
     pub(super) status: PodGroupStatus,
     /// The resourceVersion after the write; `None` before the answer.
     pub(super) version: Option<u64>,

@@ -40,8 +40,8 @@ enum Turn {
 }
 
 impl CycleModel {
-    /// Runs a cycle that tries these PodGroups and makes these binds, in this order. `backing_off` are the PodGroups that back off afterwards: when two fail,
-    /// it is possible that only the first has to back off.
+    /// Runs a cycle that tries these PodGroups and makes these binds, in this order. `backing_off` are the PodGroups that back off
+    /// afterwards: when two fail, it is possible that only the first has to back off.
     ///
     /// The error is the first difference from the rules.
     pub(crate) fn cycle(

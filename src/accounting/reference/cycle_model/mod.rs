@@ -1,9 +1,9 @@
 //! A reference model of the cycle: admission, reservations, back-off and order of PodGroups over time (A1, A2, A4 to A6, P1, P2).
 //!
-//! The other parts of the reference answer questions about one cluster; this model covers the rules about time. It takes events, and runs a cycle whenever the
-//! differential test runs one; `lives` shows the result. It is written from the text of the rules. Where the text leaves a choice open (which members, which node,
-//! which PodGroups a cycle tries), the model takes the choice that was made and checks that it is allowed. All members of a PodGroup are alike, so no choice among
-//! them changes how many are placed. There are no evictions.
+//! The other parts of the reference answer questions about one cluster; this model covers the rules about time. It takes events, and runs a
+//! cycle whenever the differential test runs one; `lives` shows the result. It is written from the text of the rules. Where the text leaves
+//! a choice open (which members, which node, which PodGroups a cycle tries), the model takes the choice that was made and checks that it is
+//! allowed. All members of a PodGroup are alike, so no choice among them changes how many are placed. There are no evictions.
 
 mod cycle;
 mod order;

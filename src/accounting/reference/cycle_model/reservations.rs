@@ -72,7 +72,8 @@ impl CycleModel {
         }
     }
 
-    /// A5: whether a gang is partially bound and its other members exist. A gang that had its minimum, still has it, and asks for more does not count, if none of the additional members is bound.
+    /// A5: whether a gang is partially bound and its other members exist. A gang that had its minimum, still has it, and asks for more does
+    /// not count, if none of the additional members is bound.
     pub(super) fn is_partially_bound(&self, group: &str) -> bool {
         let places = self.places(group);
         let had = self.lives.get(group).and_then(|life| life.had);
@@ -199,8 +200,8 @@ impl CycleModel {
         life.backs_off_until = now + ADMISSION_TIMEOUT * LONGEST.min(1 << (life.times - 1));
     }
 
-    /// A5: a reservation by A3 alone ends at once when the PodGroup finds no pods to evict. There are no evictions here, so it ends whenever the PodGroup tries and the
-    /// terminating pods do not free enough (R4).
+    /// A5: a reservation by A3 alone ends at once when the PodGroup finds no pods to evict. There are no evictions here, so it ends
+    /// whenever the PodGroup tries and the terminating pods do not free enough (R4).
     pub(super) fn finds_no_victims(&mut self, group: &str, now: u64) {
         let Some(life) = self.lives.get(group).filter(|life| life.by_reclaim && !positive(&life.reserved).is_empty()) else { return };
         let (queue, without) = (self.groups[group].queue.clone(), self.cluster().without_reservation(group));

@@ -3,12 +3,13 @@
 //! One predicate is one file with one type, and one line in [`PREDICATES`]. It then holds for placing, for preempting and for settling
 //! nominations, because all of them ask [`refusal`], and it is explained by the [`Reason`] that it returns.
 //!
-//! A predicate that depends on the objects alone ([`Basis::Objects`]) must not read the request of the pod: [`lasting_refusal`] asks it without one. A
-//! predicate that depends on the pods that are placed ([`Basis::Pods`]) needs more than its line: the state that it reads is a kind of state of the
-//! [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
+//! A predicate that depends on the objects alone ([`Basis::Objects`]) must not read the request of the pod: [`lasting_refusal`] asks it
+//! without one. A predicate that depends on the pods that are placed ([`Basis::Pods`]) needs more than its line: the state that it reads is
+//! a kind of state of the [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
 //!
-//! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler (what its PreFilter refuses comes first). Only the first refusal is counted.
-//! What reaches further than one node (affinity, anti-affinity, spread, claims for one pod), and what other pods use of attach limits and free volumes, is worked out before, into the [`Verdict`] of the [`Query`].
+//! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler (what its PreFilter refuses comes
+//! first). Only the first refusal is counted. What reaches further than one node (affinity, anti-affinity, spread, claims for one pod), and
+//! what other pods use of attach limits and free volumes, is worked out before, into the [`Verdict`] of the [`Query`].
 //!
 //! Most predicates cannot refuse most nodes: a node without taints refuses no pod for its taints. Each predicate says so itself
 //! ([`Predicate::concerns_node`], [`Predicate::concerns_pod`]), and the node table asks only those that could refuse ([`Concerns`]).
@@ -173,8 +174,8 @@ pub fn tolerates_taints(constraints: &Constraints, node: &NodeFacts) -> bool {
     taints::untolerated(constraints, node).is_none()
 }
 
-/// The predicates that may refuse, as a set of their places in the table. Only those that depend on the objects alone: amounts are in the columns of the node
-/// table, and what depends on the placed pods is in the [`Verdict`].
+/// The predicates that may refuse, as a set of their places in the table. Only those that depend on the objects alone: amounts are in the
+/// columns of the node table, and what depends on the placed pods is in the [`Verdict`].
 ///
 /// A predicate is evaluated only if it concerns both the node and the pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

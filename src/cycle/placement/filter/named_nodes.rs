@@ -1,7 +1,7 @@
 //! The predicate for the names of nodes in the pod's required node affinity: where every term names nodes, the pod goes to no other node.
 //!
-//! The predicate for the node affinity would refuse these nodes too. kube-scheduler asks no filter about them, so they are counted under words of their own, whatever else
-//! they would refuse the pod for (`plugins/nodeaffinity`, `PreFilter`).
+//! The predicate for the node affinity would refuse these nodes too. kube-scheduler asks no filter about them, so they are counted under
+//! words of their own, whatever else they would refuse the pod for (`plugins/nodeaffinity`, `PreFilter`).
 
 use crate::api::pod::NodeSelectorTerm;
 use crate::cycle::explain::Reason;

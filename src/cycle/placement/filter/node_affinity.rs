@@ -31,7 +31,8 @@ pub(in crate::cycle::placement) fn preference(terms: &[(i32, NodeSelectorTerm)],
     terms.iter().filter(|(_, term)| holds(term, &node.labels, Some(&node.name))).map(|(weight, _)| i64::from(*weight)).sum()
 }
 
-/// Returns whether a term holds for a node with these labels and this name; without a name, requirements on fields are ignored. All its requirements must hold. A term without requirements never holds.
+/// Returns whether a term holds for a node with these labels and this name; without a name, requirements on fields are ignored. All its
+/// requirements must hold. A term without requirements never holds.
 pub(super) fn holds(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, name: Option<&str>) -> bool {
     if term.match_expressions.is_empty() && term.match_fields.is_empty() {
         return false;

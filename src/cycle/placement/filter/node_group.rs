@@ -1,6 +1,7 @@
 //! The predicate for node groups: the node must not be labelled for the pods of another queue.
 //!
-//! Volcano's plugin `nodegroup` keeps pods off the nodes of a node group that their queue does not name. Which groups those are is worked out once for a queue.
+//! Volcano's plugin `nodegroup` keeps pods off the nodes of a node group that their queue does not name. Which groups those are is worked
+//! out once for a queue.
 
 use crate::api::NodeFacts;
 use crate::api::names::NODE_GROUP;

@@ -44,8 +44,8 @@ fn claims() -> Vec<PodClaim> {
     ["data", "scratch"].map(|name| PodClaim { name: Arc::from(name), is_ephemeral: false }).into()
 }
 
-/// The claim `data`, and its volume: for one pod, of a driver, in zone `a` and on nodes with the label `mount`. The claim `scratch` has no volume, and the volume `free`
-/// serves it on every node.
+/// The claim `data`, and its volume: for one pod, of a driver, in zone `a` and on nodes with the label `mount`. The claim `scratch` has no
+/// volume, and the volume `free` serves it on every node.
 fn apply_claim(state: &mut SchedulingState) {
     let json = serde_json::json!({
         "metadata": { "namespace": "ns", "name": "data", "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
@@ -167,7 +167,7 @@ fn nodes_said(state: &SchedulingState) -> Vec<Reason> {
     let mut refusal = state.cache().groups()[&GroupKey::new("ns", "g")].refusal.as_deref();
     loop {
         match refusal {
-            Some(Refusal::Kept { refusal: inner, .. }) => refusal = Some(inner),
+            Some(Refusal::WithoutPreemption { refusal: inner, .. }) => refusal = Some(inner),
             Some(Refusal::Nodes { tally, .. }) => return tally.reasons.keys().cloned().collect(),
             _ => return Vec::new(),
         }

@@ -1,7 +1,7 @@
 //! The predicate for the node affinity of volumes: the node must be able to mount every volume of the pod's claims.
 //!
-//! The rules of kube-scheduler's plugin VolumeBinding for bound claims. A volume's terms are compared with the labels of the node alone; what they require of its
-//! fields (its name) is ignored.
+//! The rules of kube-scheduler's plugin VolumeBinding for bound claims. A volume's terms are compared with the labels of the node alone;
+//! what they require of its fields (its name) is ignored.
 
 use crate::api::NodeFacts;
 use crate::api::volumes::VolumeAffinity as Affinity;

@@ -1,6 +1,7 @@
 //! The predicate for claims that have no volume yet: the node must have a free volume for each, or its class must be able to make one for the node.
 //!
-//! The rule of kube-scheduler's plugin VolumeBinding for claims of `WaitForFirstConsumer` classes, worked out before ([`verdict`](crate::cycle::placement::topology::verdict)).
+//! The rule of kube-scheduler's plugin VolumeBinding for claims of `WaitForFirstConsumer` classes, worked out before
+//! ([`verdict`](crate::cycle::placement::topology::verdict)).
 
 use super::{Basis, No, NodeState, Predicate, Query};
 

@@ -1,5 +1,6 @@
-//! Where kube-scheduler and our predicates differ on purpose: the tables of docs/scheduling.md and docs/decisions/2026-11-23-pods-that-matter-to-each-other.md. `nominated`
-//! holds the row about nominated pods, and `api/pod_terms_tests.rs` and `cycle/cache/crowded_tests.rs` those about limits for selectors.
+//! Where kube-scheduler and our predicates differ on purpose: the tables of docs/scheduling.md and
+//! docs/decisions/2026-11-23-pods-that-matter-to-each-other.md. `nominated` holds the row about nominated pods, and
+//! `api/pod_terms_tests.rs` and `cycle/cache/refused_for_selectors_tests.rs` those about limits for selectors.
 
 use std::time::Duration;
 
@@ -64,8 +65,8 @@ fn asks_for_devices(requests: &Value, claims: &Value) -> Value {
     without_nulls(pod)
 }
 
-/// kube-scheduler claims a device for the pod where a DeviceClass offers the resource (`extendedResourceName`). Ours does not know DeviceClasses: only what device
-/// plugins report counts.
+/// kube-scheduler claims a device for the pod where a DeviceClass offers the resource (`extendedResourceName`). Ours does not know
+/// DeviceClasses: only what device plugins report counts.
 #[test]
 fn a_node_lacks_an_extended_resource_that_no_device_plugin_reports_whatever_a_device_class_offers() {
     let mut with_plugin = node(1);

@@ -32,7 +32,8 @@ pub(super) fn ephemeral_volumes(count: usize) -> impl Iterator<Item = Value> {
     (0..count).map(move |at| json!({ "name": format!("e{at}"), "ephemeral": { "volumeClaimTemplate": template } }))
 }
 
-/// Returns the claims of the ephemeral volumes of the pod, one for each owner at most. `claim` gives the claim of a volume by its number, but for its name, UID and owner.
+/// Returns the claims of the ephemeral volumes of the pod, one for each owner at most. `claim` gives the claim of a volume by its number,
+/// but for its name, UID and owner.
 pub(super) fn ephemeral_claims(pod: &Value, owners: &[Owner], claim: impl Fn(usize) -> Value) -> Vec<Value> {
     let (name, uid) = (pod["metadata"]["name"].as_str().unwrap(), &pod["metadata"]["uid"]);
     let volumes = pod["spec"]["volumes"].as_array().unwrap().iter().filter(|volume| !volume["ephemeral"].is_null());
@@ -54,8 +55,8 @@ pub(super) fn ephemeral_claims(pod: &Value, owners: &[Owner], claim: impl Fn(usi
     made.map(of_volume).collect()
 }
 
-/// Returns whether both refuse a node for the same reason. kube-scheduler has no plugin for a claim that cannot be used: any of its volume plugins refuses it, and so
-/// may an earlier one for another claim. Its words are compared where a claim is not made yet.
+/// Returns whether both refuse a node for the same reason. kube-scheduler has no plugin for a claim that cannot be used: any of its volume
+/// plugins refuses it, and so may an earlier one for another claim. Its words are compared where a claim is not made yet.
 pub(super) fn says_the_same(ours: &[String], theirs: &[String]) -> bool {
     if ours[0] != CLAIM {
         return agree(ours, theirs);

@@ -1,8 +1,8 @@
 //! kube-scheduler's own plugins and our predicates say the same of each node, for random clusters and pods.
 //!
-//! The oracle is a program that asks the filters of kube-scheduler 1.36.3 (`e2e/tools/oracle`, built by `make tools`). Both get the same objects as
-//! JSON. Compared is, for each node, whether it takes the pod, and if not, the first plugin that refuses and its words; and where no node takes the pod,
-//! the whole message with its counts of nodes by reason. `scores` compares what nodes are preferred by.
+//! The oracle is a program that asks the filters of kube-scheduler 1.36.3 (`e2e/tools/oracle`, built by `make tools`). Both get the same
+//! objects as JSON. Compared is, for each node, whether it takes the pod, and if not, the first plugin that refuses and its words; and
+//! where no node takes the pod, the whole message with its counts of nodes by reason. `scores` compares what nodes are preferred by.
 
 mod clusters;
 mod compare;

@@ -1,8 +1,8 @@
 //! The nominations of other schedulers' pods: no node takes a pod that kube-scheduler would keep off it for the sake of a nominated pod.
 //!
-//! kube-scheduler reads the nominations of the node that it asks, ours those of all nodes in the domain. So ours may refuse more nodes where domains have several
-//! nodes. kube-scheduler also misses the anti-affinity of nominated pods where no other pod has any, and counts nominated pods alone for a spread with an empty
-//! selector. Otherwise both say the same.
+//! kube-scheduler reads the nominations of the node that it asks, ours those of all nodes in the domain. So ours may refuse more nodes
+//! where domains have several nodes. kube-scheduler also misses the anti-affinity of nominated pods where no other pod has any, and counts
+//! nominated pods alone for a spread with an empty selector. Otherwise both say the same.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -73,7 +73,8 @@ fn is_local(question: &Value, pod: &Value) -> bool {
     !spread && is_read && required(pod, "podAffinity").is_empty() && nominated.iter().chain([pod]).all(on_node)
 }
 
-/// Whether a spread of the pod has an empty selector: kube-scheduler counts no pod for it (`countPodsMatchSelector`), but nominated pods (`updateWithPod`).
+/// Whether a spread of the pod has an empty selector: kube-scheduler counts no pod for it (`countPodsMatchSelector`), but nominated pods
+/// (`updateWithPod`).
 pub(super) fn counts_nominated_alone(pod: &Value) -> bool {
     let is_empty =
         |selector: &Value| selector.as_object().is_some_and(|parts| parts.values().all(|part| *part == json!([]) || *part == json!({})));

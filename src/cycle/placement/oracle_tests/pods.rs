@@ -37,8 +37,8 @@ pub(super) fn some_requests() -> impl Strategy<Value = Value> {
         .prop_map(|all| Value::Object(all.into_iter().map(|(name, amount)| (name.to_owned(), json!(amount))).collect()))
 }
 
-/// The resources of the pod as a whole (`spec.resources`); mostly none. Names other than cpu, memory and huge pages do not count there. None is 0: the API server
-/// refuses less than the containers request together.
+/// The resources of the pod as a whole (`spec.resources`); mostly none. Names other than cpu, memory and huge pages do not count there.
+/// None is 0: the API server refuses less than the containers request together.
 fn of_the_whole() -> impl Strategy<Value = Value> {
     let positive = some_requests().prop_map(|requests| {
         let requests: Map<String, Value> = requests.as_object().unwrap().clone().into_iter().filter(|(_, amount)| *amount != "0").collect();
@@ -111,8 +111,8 @@ pub(super) fn pod() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Merges the label keys of affinity terms into their selectors, as the API server does when a pod is created. Those of spread constraints stay as they
-/// are: the API server merges them too, and kube-scheduler merges them for pods that were created before it did.
+/// Merges the label keys of affinity terms into their selectors, as the API server does when a pod is created. Those of spread constraints
+/// stay as they are: the API server merges them too, and kube-scheduler merges them for pods that were created before it did.
 pub(super) fn stored(mut pod: Value) -> Value {
     let labels = pod["metadata"]["labels"].clone();
     for (kind, required) in ["podAffinity", "podAntiAffinity"].into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {

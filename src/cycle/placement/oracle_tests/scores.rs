@@ -1,7 +1,9 @@
-//! kube-scheduler's own plugins and ours prefer the same nodes: for random clusters and pods, each node that takes a pod has the same points by each plugin, with its weight.
+//! kube-scheduler's own plugins and ours prefer the same nodes: for random clusters and pods, each node that takes a pod has the same
+//! points by each plugin, with its weight.
 //!
-//! kube-scheduler rounds the points of each plugin down to whole hundredths, ours are millionths. So they agree where they differ by at most one hundredth. How empty nodes are is
-//! left out: that differs on purpose, as docs/decisions/2026-11-23-scores-beside-kube-scheduler.md says.
+//! kube-scheduler rounds the points of each plugin down to whole hundredths, ours are millionths. So they agree where they differ by at
+//! most one hundredth. How empty nodes are is left out: that differs on purpose, as
+//! docs/decisions/2026-11-23-scores-beside-kube-scheduler.md says.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

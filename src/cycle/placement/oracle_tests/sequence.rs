@@ -1,5 +1,5 @@
-//! Pods and gangs come and go, nodes and namespaces change, and the scheduler decides: kube-scheduler's filters take each pod that is bound, on its node and
-//! at its moment, and no node of those that wait for one.
+//! Pods and gangs come and go, nodes and namespaces change, and the scheduler decides: kube-scheduler's filters take each pod that is
+//! bound, on its node and at its moment, and no node of those that wait for one.
 //!
 //! A moment of a binding is the snapshot before the cycle, with the bindings of the cycle before it: members of a gang may need the earlier ones.
 
@@ -296,7 +296,8 @@ fn play(history: History, oracle: &RefCell<Oracle>, judged: &Judged) -> Result<(
                 break;
             }
         }
-        // What is kept for others (a gang that preempts, or that has lost a member) is not free and counts in domains, and kube-scheduler is not told of it.
+        // What is kept for others (a gang that preempts, or that has lost a member) is not free and counts in domains, and kube-scheduler
+        // is not told of it.
         if cluster.nodes.keys().any(|name| cluster.state.nominated_on(name).is_some()) {
             continue;
         }

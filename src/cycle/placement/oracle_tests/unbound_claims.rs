@@ -1,5 +1,5 @@
-//! kube-scheduler's plugins VolumeBinding and NodeVolumeLimits and our predicates say the same of each node, for random claims without a volume, free volumes, classes, and
-//! capacities and limits of drivers.
+//! kube-scheduler's plugins VolumeBinding and NodeVolumeLimits and our predicates say the same of each node, for random claims without a
+//! volume, free volumes, classes, and capacities and limits of drivers.
 //!
 //! Left out, because kube-scheduler takes any of several: claims, and volumes, of equal size. Left out as a difference that is meant
 //! (docs/decisions/2026-11-23-claims-without-a-volume.md): a class that makes volumes, beside a volume that names the claim.

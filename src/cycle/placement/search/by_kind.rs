@@ -1,12 +1,13 @@
 //! Which choice of a node for each member places them all?
 //!
-//! Depth first, one member after another, on the placer's trial. A choice that leaves too little for the other members is given up at once. Kinds that the fewest nodes take come first, of these the largest; of the nodes that take a
-//! member, those with the least room for its kind. What was tried once is not tried again:
+//! Depth first, one member after another, on the placer's trial. A choice that leaves too little for the other members is given up at once.
+//! Kinds that the fewest nodes take come first, of these the largest; of the nodes that take a member, those with the least room for its
+//! kind. What was tried once is not tried again:
 //!
 //! * members of one kind are the same, so it is counted how many are on a node, and not which;
 //! * nodes that look alike and have the same members on them are the same;
-//! * where members are required or kept out by affinity or spread, their order matters, and each kind is tried next; the same members on the same nodes are
-//!   one state all the same, in whatever order they came.
+//! * where members are required or kept out by affinity or spread, their order matters, and each kind is tried next; the same members on
+//!   the same nodes are one state all the same, in whatever order they came.
 //!
 //! Within [`MOST_PLACEMENTS`] and [`MOST_READ`] the search is complete: where it finds nothing, there is nothing to find.
 

@@ -4,7 +4,8 @@
 //!
 //! 1. each topology domain with room for all members, where they require each other beside them;
 //! 2. a few other [`orders`], with the best node and with the fullest;
-//! 3. all choices of a node for each member, within a bound ([`by_kind`]): members that are [alike](kinds) and nodes that [look alike](nodes) are tried once.
+//! 3. all choices of a node for each member, within a bound ([`by_kind`]): members that are [alike](kinds) and nodes that [look
+//!    alike](nodes) are tried once.
 //!
 //! For members that are all alike and that no other pod matters to, nothing is tried: where they are not placed in one order, they are in none.
 //! docs/scheduling.md says what the search finds, and shows a gang that it misses.
@@ -47,8 +48,8 @@ fn are_all_needed(attempt: &Attempt<'_>) -> bool {
     usize::try_from(attempt.needed).is_ok_and(|needed| needed >= attempt.pods.len())
 }
 
-/// Places pods that require each other beside them: in each domain that has room for all of them, the one with the least room first. The first pod alone
-/// would choose a domain by its best node.
+/// Places pods that require each other beside them: in each domain that has room for all of them, the one with the least room first. The
+/// first pod alone would choose a domain by its best node.
 fn in_one_domain(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Places> {
     let classes = placer.classes;
     let first = attempt.pods.iter().filter_map(|pod| pod.class);

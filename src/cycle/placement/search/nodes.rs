@@ -1,7 +1,8 @@
 //! Which nodes may the members of a gang go to, and which of them look alike?
 //!
-//! Two nodes look alike where each member finds the same on both: whether the node takes it, how much is free of what the gang requests, and, for terms of
-//! affinity, anti-affinity and spread, the same domain, or a domain of its own with the same pods in it. One of them can then stand for the other.
+//! Two nodes look alike where each member finds the same on both: whether the node takes it, how much is free of what the gang requests,
+//! and, for terms of affinity, anti-affinity and spread, the same domain, or a domain of its own with the same pods in it. One of them can
+//! then stand for the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,8 +46,8 @@ struct Look {
     topology: Vec<(u32, u32)>,
 }
 
-/// Returns the nodes that take any of the kinds: of those that look alike at most `members`, because no more are ever used. None where a required kind has too
-/// few nodes.
+/// Returns the nodes that take any of the kinds: of those that look alike at most `members`, because no more are ever used. None where a
+/// required kind has too few nodes.
 pub(super) fn spots(placer: &mut Placer<'_>, kinds: &[Kind<'_>], members: usize) -> Option<Spots> {
     let snapshot = placer.trial.snapshot(placer.strategy, &placer.barred);
     let mut takes: Vec<Vec<bool>> = Vec::new();

@@ -1,10 +1,10 @@
 //! In which other orders are the members of a gang tried?
 //!
-//! Members go to nodes one after another, each to the node that is best for it, so an early member may take the only place of a later one. Each of these
-//! orders is tried, and then once more with the fullest node as the best:
+//! Members go to nodes one after another, each to the node that is best for it, so an early member may take the only place of a later one.
+//! Each of these orders is tried, and then once more with the fullest node as the best:
 //!
-//! 1. the members that the fewest nodes take come first, of these the largest: one with a node selector before one that any node takes, one with eight
-//!    devices before one with one;
+//! 1. the members that the fewest nodes take come first, of these the largest: one with a node selector before one that any node takes, one
+//!    with eight devices before one with one;
 //! 2. the smallest come first, where not every member is needed.
 
 use std::cmp::Reverse;
@@ -25,8 +25,8 @@ pub(super) struct Order<'a> {
     pub(super) strategy: Strategy,
 }
 
-/// Returns the other orders. The first `first` members stay the first ones, because no other member replaces them. `takers` says how many nodes take a
-/// class; `some_are_left` that not all members are needed.
+/// Returns the other orders. The first `first` members stay the first ones, because no other member replaces them. `takers` says how many
+/// nodes take a class; `some_are_left` that not all members are needed.
 pub(super) fn others<'a>(
     pods: &[Pod<'a>],
     first: usize,

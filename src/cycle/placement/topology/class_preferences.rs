@@ -23,7 +23,8 @@ pub struct ClassPreferences {
 }
 
 impl ClassPreferences {
-    /// Joins the selectors of the preferences, for a pod with the label set; none where there is no preference. [`leave`](Self::leave) is the inverse.
+    /// Joins the selectors of the preferences, for a pod with the label set; none where there is no preference. [`leave`](Self::leave) is
+    /// the inverse.
     #[must_use]
     pub fn join(terms: &PodTerms, set: LabelSetId, placed: &mut PlacedPods) -> Option<Self> {
         let wished_by: Vec<WishId> = placed.wishes_for(set).collect();

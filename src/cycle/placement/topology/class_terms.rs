@@ -1,7 +1,7 @@
 //! What does a scheduling class require of other pods, and which pods keep it away?
 //!
-//! Two pods with the same terms, of which the same are met by the pods themselves, and which the same terms of others keep away, are the same to every
-//! node, whatever their labels are. So labels that are unique for each pod (indexed Jobs, StatefulSets) do not split a class.
+//! Two pods with the same terms, of which the same are met by the pods themselves, and which the same terms of others keep away, are the
+//! same to every node, whatever their labels are. So labels that are unique for each pod (indexed Jobs, StatefulSets) do not split a class.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Which kinds of devices are wanted: which do nodes have, and pods request?
 //!
-//! A device is an extended resource, with a `/` in its name. A kind is wanted once a pod requests it while a node has it, and stays so while any node has it: nodes with
-//! devices stay free for the pods that come back. What is remembered is bounded by what the nodes have and the known pods request.
+//! A device is an extended resource, with a `/` in its name. A kind is wanted once a pod requests it while a node has it, and stays so
+//! while any node has it: nodes with devices stay free for the pods that come back. What is remembered is bounded by what the nodes have
+//! and the known pods request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -63,7 +64,6 @@ impl Devices {
         }
     }
 
-    /// Returns the wanted kinds.
     pub(super) const fn wanted(&self) -> &BTreeSet<ResourceName> {
         &self.wanted
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::cycle::placement::nodes::{NodeId, Nodes};
 
-/// The most topology keys for which domains are kept. A further one takes the place of the one whose last use is the longest ago. Nodes rarely have as many labels.
+/// The most topology keys for which domains are kept. A further one takes the place of the one whose last use is the longest ago. Nodes
+/// rarely have as many labels.
 const MOST_KEYS: usize = 512;
 
 /// The domains of each topology key that was asked for, for the nodes as they are.

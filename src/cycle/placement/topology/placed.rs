@@ -1,9 +1,11 @@
 //! How many pods on each node does a selector match, and which pods keep others away?
 //!
-//! Counts are kept for each node and not for each topology domain: which domains a node belongs to depends on the label that is asked for, and on
-//! what the asking pod counts ([`verdict`](super::verdict)). A pod that comes or goes changes the counts of the selectors that match it and nothing else.
+//! Counts are kept for each node and not for each topology domain: which domains a node belongs to depends on the label that is asked for,
+//! and on what the asking pod counts ([`verdict`](super::verdict)). A pod that comes or goes changes the counts of the selectors that match
+//! it and nothing else.
 //!
-//! Pods of all schedulers count. So do pods for which a node is *nominated*: a pod that comes must fit with and without them. A pod on a node that does not exist (any more) counts again when the node comes (back).
+//! Pods of all schedulers count. So do pods for which a node is *nominated*: a pod that comes must fit with and without them. A pod on a
+//! node that does not exist (any more) counts again when the node comes (back).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,8 +85,8 @@ struct AtNode {
 }
 
 impl PlacedPods {
-    /// Records a pod, or what changed of it. It stays on its node. Returns whether anything changed that others see: its labels, its anti-affinity, or
-    /// whether it is terminating.
+    /// Records a pod, or what changed of it. It stays on its node. Returns whether anything changed that others see: its labels, its
+    /// anti-affinity, or whether it is terminating.
     pub fn learn(&mut self, pod: &PodFacts) -> bool {
         let uid = &pod.uid;
         let same = |known: &Pod| {
@@ -291,8 +293,8 @@ impl PlacedPods {
         std::mem::take(&mut self.rooms_made)
     }
 
-    /// Returns whether the namespace has too many selectors for those of this pod to be told apart. Where it has not, [`learn`](Self::learn) gives each of them a number
-    /// of its own while the pod waits. Preferences take what room is left.
+    /// Returns whether the namespace has too many selectors for those of this pod to be told apart. Where it has not,
+    /// [`learn`](Self::learn) gives each of them a number of its own while the pod waits. Preferences take what room is left.
     #[must_use]
     pub fn has_no_room_for(&self, terms: &PodTerms) -> bool {
         let all: Vec<Cow<'_, [PodSelector]>> = terms.required().collect();

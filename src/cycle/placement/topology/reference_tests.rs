@@ -175,7 +175,8 @@ impl Lists {
         other
     }
 
-    /// Why the node refuses the pod, in each of the clusters that may come of it: all nominated pods come, or none. For spread, also only those in the domain come.
+    /// Why the node refuses the pod, in each of the clusters that may come of it: all nominated pods come, or none. For spread, also only
+    /// those in the domain come.
     fn refusals(&self, pod: &TestPod, node: &NodeFacts) -> BTreeSet<Option<Reason>> {
         let spread = TestPod { terms: PodTerms { spread: pod.terms.spread.clone(), ..PodTerms::default() }, ..pod.clone() };
         let in_domain =

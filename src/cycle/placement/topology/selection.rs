@@ -1,11 +1,12 @@
 //! Which selectors match which pods?
 //!
-//! Pods with the same namespace and the same labels are one *label set*; what selects one of them selects all. A *selector* here is a list of
-//! [`PodSelector`]s that must all match. Each pair of a label set and a selector is compared once, when the later of the two comes. Most pairs are not
-//! compared at all: a selector that lists the values of a label is found by these values.
+//! Pods with the same namespace and the same labels are one *label set*; what selects one of them selects all. A *selector* here is a list
+//! of [`PodSelector`]s that must all match. Each pair of a label set and a selector is compared once, when the later of the two comes. Most
+//! pairs are not compared at all: a selector that lists the values of a label is found by these values.
 //!
-//! The cost of a new label set is the selectors that list one of its labels, and the selectors that list no value of any label and reach its namespace. The
-//! cost of a new selector is the label sets with one of the values that it lists; where it lists none, the label sets of the namespaces that it reaches.
+//! The cost of a new label set is the selectors that list one of its labels, and the selectors that list no value of any label and reach
+//! its namespace. The cost of a new selector is the label sets with one of the values that it lists; where it lists none, the label sets of
+//! the namespaces that it reaches.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +17,9 @@ use crate::api::pod_terms::PodSelector;
 
 use super::slab::Slab;
 
-/// The most selectors that pods of one namespace may have and that are found in the same way: by the same value of a label, or by their reach. So a label set
-/// is compared with at most this number for each of its labels, and once more, for each namespace with such pods. A pod with one selector more is not placed.
+/// The most selectors that pods of one namespace may have and that are found in the same way: by the same value of a label, or by their
+/// reach. So a label set is compared with at most this number for each of its labels, and once more, for each namespace with such pods. A
+/// pod with one selector more is not placed.
 pub const MOST_ALIKE: usize = 256;
 
 /// A requirement with more values does not help to find pods.

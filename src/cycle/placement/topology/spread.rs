@@ -1,8 +1,9 @@
 //! Which nodes refuse a pod for its spread constraints?
 //!
-//! For each constraint: the pods that it counts, in each domain, of the nodes that count. A node refuses where its domain would have more than `maxSkew`
-//! pods above the least domain. A node counts where it has the topology keys of *all* constraints of the pod, and where the policies of the constraint let it.
-//! Terminating pods do not count. An empty selector counts no pod, but a pod counts itself then, as in kube-scheduler.
+//! For each constraint: the pods that it counts, in each domain, of the nodes that count. A node refuses where its domain would have more
+//! than `maxSkew` pods above the least domain. A node counts where it has the topology keys of *all* constraints of the pod, and where the
+//! policies of the constraint let it. Terminating pods do not count. An empty selector counts no pod, but a pod counts itself then, as in
+//! kube-scheduler.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Which nodes refuse a pod for the sake of other pods?
 //!
-//! The semantics of kube-scheduler 1.36 (`plugins/podtopologyspread/filtering.go`, `plugins/interpodaffinity/filtering.go`), in its order: spread,
-//! affinity, anti-affinity of the pod, anti-affinity of the pods that are there. Each is worked out for all nodes at once, from the counts of pods on each
-//! node, so the time is that of reading every node a few times, however many pods there are.
+//! The semantics of kube-scheduler 1.36 (`plugins/podtopologyspread/filtering.go`, `plugins/interpodaffinity/filtering.go`), in its order:
+//! spread, affinity, anti-affinity of the pod, anti-affinity of the pods that are there. Each is worked out for all nodes at once, from the
+//! counts of pods on each node, so the time is that of reading every node a few times, however many pods there are.
 
 use std::sync::Arc;
 
@@ -221,8 +221,8 @@ impl Verdict {
         }
     }
 
-    /// Every domain must have a pod that all terms select. Where no such pod is in any domain, a pod that is selected itself may be the first. Both must hold
-    /// with the nominated pods and without them, because they may never come.
+    /// Every domain must have a pod that all terms select. Where no such pod is in any domain, a pod that is selected itself may be the
+    /// first. Both must hold with the nominated pods and without them, because they may never come.
     fn refuse_affinity(&mut self, affinity: &Affinity, facts: &mut Facts<'_>) {
         self.refuse_affinity_with(affinity, |count| count.pods > 0, facts);
         if facts.placed.matched(affinity.selector).any(|(_, count)| count.nominated > 0) {

@@ -1,7 +1,8 @@
 //! Is there enough storage for a new volume on a node?
 //!
-//! The rule of kube-scheduler 1.36 (`plugins/volumebinding`, `hasEnoughCapacity`). Only drivers are asked that publish their capacity. One object of the class must cover the
-//! node with enough for the whole volume; several are not added up. Nothing is reserved: two claims may count on the same storage, and the provisioner refuses the second one.
+//! The rule of kube-scheduler 1.36 (`plugins/volumebinding`, `hasEnoughCapacity`). Only drivers are asked that publish their capacity. One
+//! object of the class must cover the node with enough for the whole volume; several are not added up. Nothing is reserved: two claims may
+//! count on the same storage, and the provisioner refuses the second one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -104,7 +104,8 @@ impl FreeVolumes {
     }
 }
 
-/// Returns keys and values of labels of which the node must have one; none where a term has no such requirement, or where what counts depends on the node's CSI drivers.
+/// Returns keys and values of labels of which the node must have one; none where a term has no such requirement, or where what counts
+/// depends on the node's CSI drivers.
 fn required_labels(volume: &VolumeFacts) -> Option<impl Iterator<Item = (&String, &String)>> {
     let terms = volume.affinity.terms.as_ref().filter(|_| volume.affinity.migrated.is_none())?;
     let labels: Option<Vec<&NodeRequirement>> =

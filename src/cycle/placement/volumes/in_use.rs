@@ -1,7 +1,7 @@
 //! Which claims do pods on nodes use, and which volumes does each node count against its limits?
 //!
-//! A volume counts once on a node, however many pods use it there, and whether or not it is attached already. As in kube-scheduler, a volume that is attached
-//! and that no pod there uses yet counts as attached and, for a pod that comes with it, once more as new.
+//! A volume counts once on a node, however many pods use it there, and whether or not it is attached already. As in kube-scheduler, a
+//! volume that is attached and that no pod there uses yet counts as attached and, for a pod that comes with it, once more as new.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

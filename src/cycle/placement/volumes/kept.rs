@@ -15,8 +15,8 @@ use super::Volumes;
 const LOOKED_AT: usize = 1_000;
 
 impl Volumes {
-    /// Returns which claims of these pods are tied to a node, or have a volume that not every node may mount, or one that was made for a pod; none where there are
-    /// none. Only claims that the pods may use count, and only the first thousand.
+    /// Returns which claims of these pods are tied to a node, or have a volume that not every node may mount, or one that was made for a
+    /// pod; none where there are none. Only claims that the pods may use count, and only the first thousand.
     #[must_use]
     pub fn kept_by<'a>(&self, pods: impl Iterator<Item = (&'a Uid, &'a PodTerms)>) -> Option<KeptVolumes> {
         let of_pod = |(uid, pod): (&'a Uid, &'a PodTerms)| pod.claims.iter().map(move |claim| (uid, pod, claim));
@@ -45,7 +45,8 @@ impl Volumes {
         Some(KeptVolumes { claim: Arc::clone(&facts.key.name), volume, place, further: 0 })
     }
 
-    /// Whether the volume was made for a pod that then was not placed, as far as that can be seen: its class waits for pods, and no pod on a node uses it.
+    /// Whether the volume was made for a pod that then was not placed, as far as that can be seen: its class waits for pods, and no pod on
+    /// a node uses it.
     fn may_be_made_for_a_pod(&self, facts: &ClaimFacts) -> bool {
         let class = facts.class.as_ref().and_then(|class| self.classes.get(class));
         class.is_some_and(|class| class.waits_for_pod) && !self.is_used(&facts.key)

@@ -6,10 +6,10 @@
 //!  free volumes, reservations, capacities ─▶ supply: where claims without a volume would get one ─────▶ verdict: no volume there
 //! ```
 //!
-//! The rules are those of kube-scheduler 1.36 (`plugins/volumebinding`, `volumezone`, `volumerestrictions`, `nodevolumelimits`).
-//! Every change of a fact says which pods and which nodes it may matter to ([`Affected`]). The claims that a pod uses on its node are part of
-//! [`PlacedPods`](super::topology::placed::PlacedPods), so that a trial changes and undoes them with the pod. What a placement reserves for claims without a volume is
-//! in the undo log of the trial.
+//! The rules are those of kube-scheduler 1.36 (`plugins/volumebinding`, `volumezone`, `volumerestrictions`, `nodevolumelimits`). Every
+//! change of a fact says which pods and which nodes it may matter to ([`Affected`]). The claims that a pod uses on its node are part of
+//! [`PlacedPods`](super::topology::placed::PlacedPods), so that a trial changes and undoes them with the pod. What a placement reserves for
+//! claims without a volume is in the undo log of the trial.
 
 mod capacities;
 mod free;
@@ -271,7 +271,8 @@ impl Volumes {
         self.in_use.exceeds_limit(node, limits, volumes)
     }
 
-    /// Counts an attachment on its node, or counts it no more. Only those of volumes of a CSI driver itself are counted; returns the node of such a one.
+    /// Counts an attachment on its node, or counts it no more. Only those of volumes of a CSI driver itself are counted; returns the node
+    /// of such a one.
     fn count_attachment(&mut self, attachment: &AttachmentFacts, more: bool) -> Option<Arc<str>> {
         let volume = self.volumes.get(attachment.volume.as_ref()?)?;
         let id = VolumeId::new(&attachment.driver, volume.csi_handle.as_deref()?)?;

@@ -75,8 +75,8 @@ impl Volumes {
         Ok(facts)
     }
 
-    /// Returns whether the claim gets its volume with the node of a pod; else why it is not bound. One that names a volume and is not bound to it yet is not for the
-    /// scheduler to bind.
+    /// Returns whether the claim gets its volume with the node of a pod; else why it is not bound. One that names a volume and is not bound
+    /// to it yet is not for the scheduler to bind.
     fn waits_for_pod(&self, facts: &ClaimFacts) -> Result<(), WhyUnusable> {
         if let Some(volume) = &facts.volume {
             return Err(WhyUnusable::NotBoundTo { volume: Arc::clone(volume) });

@@ -1,8 +1,9 @@
 //! Where would the claims of a pod that have no volume get one, with the pod on this node or on that?
 //!
-//! The rules of kube-scheduler 1.36 (`plugins/volumebinding`: `findMatchingVolumes`, `checkVolumeProvisions`). The smallest claim chooses first, and takes the smallest
-//! free volume of its class that serves it and that the node can mount; of equal ones the first by name. A claim without such a volume gets one made, if its class can make
-//! one for the node and its driver has enough storage there. Some claims have no choice left: one that an earlier pod has reserved for, one with a selected node, and one that a volume names.
+//! The rules of kube-scheduler 1.36 (`plugins/volumebinding`: `findMatchingVolumes`, `checkVolumeProvisions`). The smallest claim chooses
+//! first, and takes the smallest free volume of its class that serves it and that the node can mount; of equal ones the first by name. A
+//! claim without such a volume gets one made, if its class can make one for the node and its driver has enough storage there. Some claims
+//! have no choice left: one that an earlier pod has reserved for, one with a selected node, and one that a volume names.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, btree_set};
@@ -51,7 +52,8 @@ impl Missing {
 /// The claims of a pod that have no volume, prepared to be asked about many nodes.
 #[derive(Debug)]
 pub struct Supply<'a> {
-    /// Claims with a selected node, and then the smallest first: the first claim without a volume gives the reason. None where one of them is not known, or has a volume by now.
+    /// Claims with a selected node, and then the smallest first: the first claim without a volume gives the reason. None where one of them
+    /// is not known, or has a volume by now.
     claims: Option<Vec<Wants<'a>>>,
 }
 

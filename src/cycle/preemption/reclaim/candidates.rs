@@ -24,7 +24,6 @@ pub(super) struct Scope<'a> {
     pub(super) accounting: &'a Accounting,
     pub(super) pods: &'a ByKey<Uid, Member>,
     pub(super) groups: &'a ByKey<GroupKey, Group>,
-    /// The priority classes.
     pub(super) classes: &'a BTreeMap<String, PriorityClassFacts>,
     pub(super) shares: &'a Shares,
     /// The pods with a refused eviction.

@@ -22,17 +22,17 @@
 //! sparing, an unneeded pod may be evicted; every other rule holds all the same (R12).
 
 mod alternatives;
-mod by_node;
 mod candidates;
+mod cheapest_node;
 #[cfg(test)]
 mod differential;
-mod few;
+mod eviction_units;
+mod fewest;
 mod search;
-mod spare;
 mod stage;
 #[cfg(test)]
 mod tests;
-mod units;
+mod unneeded;
 mod victims;
 
 use std::collections::BTreeSet;
@@ -62,11 +62,9 @@ const MOST_STEPS: u32 = 2_000_000;
 /// The PodGroup that preempts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cycle) struct Preemptor<'a> {
-    /// The PodGroup.
     pub(in crate::cycle) group: &'a GroupKey,
     /// The name of its reservation (A4); empty where it has none.
     pub(in crate::cycle) reservation: &'a str,
-    /// Its queue.
     pub(in crate::cycle) queue: &'a str,
     /// The members that must be placed, all together, in the order in which they are placed.
     pub(in crate::cycle) members: &'a [Uid],
@@ -165,7 +163,7 @@ pub(in crate::cycle) fn find(
     let answer = if found.candidates.is_empty() {
         Err(NotPreempted::NoCandidates(Box::new(found.excluded)))
     } else {
-        let units = units::units(&found.candidates, &found.gangs);
+        let units = eviction_units::units(&found.candidates, &found.gangs);
         Search::new(&mut stage, preemptor, budgets.left, found, units).run(refusal)
     };
     answer.map_err(|why| if binding { NotPreempted::Soon(Box::new(why)) } else { why })

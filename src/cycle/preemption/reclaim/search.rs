@@ -2,7 +2,7 @@
 //!
 //! First the shortest enough beginning of R7's order is found by halving, with a placement of the gang at each step. A candidate that the
 //! rules forbid after the earlier ones is skipped. That is the cheapest set where room is equal everywhere. Other searches follow: by node
-//! ([`by_node`](super::by_node)) where room is in pieces, and over alternative sets ([`alternatives`](super::alternatives)) where one
+//! ([`cheapest_node`](super::cheapest_node)) where room is in pieces, and over alternative sets ([`alternatives`](super::alternatives)) where one
 //! victim forbids another that would help.
 
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use crate::cycle::explain::{Limit, NotPreempted, Refusal};
 use super::Preemption;
 use super::Preemptor;
 use super::candidates::Found;
+use super::eviction_units::Unit;
 use super::stage::{Places, Stage};
-use super::units::Unit;
 use super::victims::Victims;
 
 /// A search with its present victims.
@@ -44,14 +44,14 @@ impl<'s, 'w> Search<'s, 'w> {
         if let Err(Some(refusal)) = self.try_with(&self.all())
             && !self.helps_to_keep_required()
         {
-            return match self.few() {
-                Some(places) => Ok(self.spare(places)),
+            return match self.fewest() {
+                Some(places) => Ok(self.spare_unneeded(places)),
                 None => Err(NotPreempted::Unplaceable(Box::new(refusal))),
             };
         }
-        let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_node()).or_else(|| self.alternatives());
-        match found.or_else(|| self.few()) {
-            Some(places) => Ok(self.spare(places)),
+        let found = self.cheapest_first(&mut limits, &mut last).or_else(|| self.by_cheapest_node()).or_else(|| self.alternatives());
+        match found.or_else(|| self.fewest()) {
+            Some(places) => Ok(self.spare_unneeded(places)),
             None => {
                 let every = self.is_small() && !self.is_spent() && !self.stage.others_matter_to(self.preemptor);
                 Err(NotPreempted::NotEnough { limits, refusal: Box::new(last.unwrap_or(without)), every })
@@ -64,8 +64,8 @@ impl<'s, 'w> Search<'s, 'w> {
         self.units.iter().flat_map(|unit| unit.pods.iter().copied()).collect()
     }
 
-    /// Leaves out the units with a pod that the affinity of the gang selects, because the gang may have to be beside it. Returns whether the gang is placed
-    /// without all others.
+    /// Leaves out the units with a pod that the affinity of the gang selects, because the gang may have to be beside it. Returns whether
+    /// the gang is placed without all others.
     fn helps_to_keep_required(&mut self) -> bool {
         let required = self.stage.required_by(self.preemptor);
         let is_required = |pod: &usize| {

@@ -13,7 +13,7 @@ use crate::resources::{Amount, ResourceName, Resources};
 use super::MOST_STEPS;
 use super::candidates::{Candidate, Found, Gang};
 
-use super::units::Unit;
+use super::eviction_units::Unit;
 
 /// A queue below the common ancestor, without the victims.
 #[derive(Debug)]
@@ -118,7 +118,6 @@ impl Victims {
         }
     }
 
-    /// Removes all victims.
     pub(super) fn clear(&mut self) {
         let all: Vec<usize> = self.chosen.iter().copied().collect();
         self.remove(&all);

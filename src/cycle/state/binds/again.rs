@@ -13,8 +13,8 @@ use crate::cycle::plan::Bind;
 use super::super::SchedulingState;
 
 impl SchedulingState {
-    /// Whether the pod would be placed on its node again: by its own facts, its PodGroup, its queue, and the node with all other pods on it. What is nominated
-    /// for gangs was decided later and counts on this pod, so it is left out.
+    /// Whether the pod would be placed on its node again: by its own facts, its PodGroup, its queue, and the node with all other pods on
+    /// it. What is nominated for gangs was decided later and counts on this pod, so it is left out.
     pub fn would_bind_again(&mut self, bind: &Bind) -> bool {
         let Some((pod, group)) = self.assumed(bind) else { return false };
         let has_minimum = bind.minimum.is_none_or(|minimum| minimum == group.min_member);

@@ -134,7 +134,8 @@ fn the_number_of_series_is_bounded_and_the_totals_of_upper_queues_stay_exact() {
     let mut queues: Vec<_> = (0..leaves).map(|number| queue(&leaf(number), Some(&parent(number)), &capability)).collect();
     queues.extend((0..parents).map(|number| QueueFacts { deserved: limits(&capability), ..queue(&parent(number), None, &[]) }));
     let snapshot = snapshot(queues, all);
-    // `root` has one series for each resource and one for the unicorn. `default` has the unicorn's. Each parent has one for each resource. The leaves have the rest.
+    // `root` has one series for each resource and one for the unicorn. `default` has the unicorn's. Each parent has one for each resource.
+    // The leaves have the rest.
     let upper = 1 + resources + 1 + parents * resources;
     let beyond = leaves * resources - (WAITING - upper);
     assert_eq!(snapshot.waiting.len(), WAITING + 1, "one more, for there is one reason");

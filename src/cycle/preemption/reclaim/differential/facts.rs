@@ -167,8 +167,8 @@ fn guarded(mut facts: Facts) -> Facts {
     facts
 }
 
-/// Makes a cluster in which all cpu is borrowed and some memory is idle. A queue that borrows only memory cannot give what is lacking, and some queues borrow so little that not all of
-/// their pods can be evicted.
+/// Makes a cluster in which all cpu is borrowed and some memory is idle. A queue that borrows only memory cannot give what is lacking, and
+/// some queues borrow so little that not all of their pods can be evicted.
 fn lending(mut facts: Facts) -> Facts {
     let preemptor = facts.preemptor.queue;
     for ((name, _), fields) in SHAPE.iter().zip(&mut facts.queues) {

@@ -1,8 +1,8 @@
 //! Searches for the fewest victims, where the gang counts other pods.
 //!
-//! With affinity or a spread, more victims may be worse: a pod that must be beside the gang would be gone, or a domain would have too few pods. So it says
-//! nothing that the gang is not placed without all of the candidates. Where there are few units, every one of them is tried alone, then every two, then
-//! every three.
+//! With affinity or a spread, more victims may be worse: a pod that must be beside the gang would be gone, or a domain would have too few
+//! pods. So it says nothing that the gang is not placed without all of the candidates. Where there are few units, every one of them is
+//! tried alone, then every two, then every three.
 
 use super::search::Search;
 use super::stage::Places;
@@ -11,9 +11,9 @@ use super::stage::Places;
 const MOST: usize = 3;
 
 impl Search<'_, '_> {
-    /// Returns the places of the gang without the fewest units, the cheapest of these; none where more are needed, there are too many units, or the gang counts no
-    /// other pods.
-    pub(super) fn few(&mut self) -> Option<Places> {
+    /// Returns the places of the gang without the fewest units, the cheapest of these; none where more are needed, there are too many
+    /// units, or the gang counts no other pods.
+    pub(super) fn fewest(&mut self) -> Option<Places> {
         if !self.is_small() || !self.stage.others_matter_to(self.preemptor) {
             return None;
         }

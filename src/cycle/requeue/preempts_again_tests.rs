@@ -184,8 +184,8 @@ fn a_podgroup_that_gets_a_higher_class_preempts_though_none_could_before() {
     assert_eq!(until(&mut state, 8), 1, "{}", message(&state, "g"));
 }
 
-/// Zone `a` with a node of 4 cpu, zone `b` with a node that has no room. Of two pods that are spread over the zones the first one is in zone `a`, and the second one
-/// waits.
+/// Zone `a` with a node of 4 cpu, zone `b` with a node that has no room. Of two pods that are spread over the zones the first one is in
+/// zone `a`, and the second one waits.
 fn spread_over_a_full_zone() -> SchedulingState {
     let mut state = empty_state();
     state.apply_node(zoned("a1", "a", 4));

@@ -11,9 +11,9 @@ use crate::cycle::explain::Refusal;
 use crate::cycle::placement::class::ClassId;
 use crate::resources::Resources;
 
+use super::eviction_units::Rank;
 use super::search::Search;
 use super::stage::Places;
-use super::units::Rank;
 
 /// The most rounds, each with more victims.
 const ROUNDS: u32 = 16;
@@ -29,7 +29,7 @@ struct Room {
 }
 
 impl Search<'_, '_> {
-    pub(super) fn by_node(&mut self) -> Option<Places> {
+    pub(super) fn by_cheapest_node(&mut self) -> Option<Places> {
         self.victims.clear();
         let mut units = BTreeMap::<Arc<str>, Vec<usize>>::new();
         for (at, unit) in self.units.iter().enumerate() {

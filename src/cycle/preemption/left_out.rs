@@ -1,9 +1,9 @@
 //! Chooses the members of a gang that are left out of a preemption.
 //!
-//! Placing skips a member without a node where another can replace it ([`placer`](crate::cycle::placement::placer)). A preemption does the same: otherwise one
-//! pod that fits nowhere would keep all the others from what their queue can reclaim. First, members that no node would take without our
-//! pods are left out; pods of other schedulers are never victims. Then, where a search could not place a member, members of the same class are left out from there on. Members that a task
-//! needs cannot be replaced.
+//! Placing skips a member without a node where another can replace it ([`placer`](crate::cycle::placement::placer)). A preemption does the
+//! same: otherwise one pod that fits nowhere would keep all the others from what their queue can reclaim. First, members that no node would
+//! take without our pods are left out; pods of other schedulers are never victims. Then, where a search could not place a member, members
+//! of the same class are left out from there on. Members that a task needs cannot be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 

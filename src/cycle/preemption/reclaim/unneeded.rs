@@ -1,8 +1,8 @@
 //! Spares the victims that are not needed (R7).
 //!
 //! The most expensive units are checked first. Of a gang that is evicted whole, the members beyond its minimum may be enough. After one
-//! check of each unit, no part of the remaining victims would be enough: a unit that is needed in a larger set is needed in a smaller one. For affinity
-//! and spread that does not hold, so there the units are checked again until none is spared.
+//! check of each unit, no part of the remaining victims would be enough: a unit that is needed in a larger set is needed in a smaller one.
+//! For affinity and spread that does not hold, so there the units are checked again until none is spared.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const MOST_CHOICES: usize = 100;
 const MANY: usize = 64;
 
 impl Search<'_, '_> {
-    pub(super) fn spare(mut self, mut places: Places) -> Preemption {
+    pub(super) fn spare_unneeded(mut self, mut places: Places) -> Preemption {
         if self.victims.chosen().len() > MANY {
             self.spare_elsewhere(&mut places);
         }

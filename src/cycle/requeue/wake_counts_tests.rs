@@ -169,8 +169,8 @@ fn a_gang_with_members_that_differ_is_tried_when_a_node_takes_one_of_them() {
     }
 }
 
-/// Two zones of one node. Foreign pods `y`, `s`, `n` (in the namespace `other` of the team `a`), keepers of `k`, and host ports. Each of the PodGroups that wait
-/// waits for another thing.
+/// Two zones of one node. Foreign pods `y`, `s`, `n` (in the namespace `other` of the team `a`), keepers of `k`, and host ports. Each of
+/// the PodGroups that wait waits for another thing.
 fn choosy() -> SchedulingState {
     let mut state = empty_state();
     [zoned("n0", "a", 4), zoned("n1", "b", 4)].into_iter().for_each(|node| state.apply_node(node));

@@ -1,7 +1,7 @@
 //! Which waiting pods are refused because their namespace has too many selectors, and which of them is tried next?
 //!
-//! When a selector of a namespace goes, every such pod of that namespace is tried once more: the pods in the order in which they were refused, the namespaces in
-//! turn. So no pod waits because of pods that still have no room.
+//! When a selector of a namespace goes, every such pod of that namespace is tried once more: the pods in the order in which they were
+//! refused, the namespaces in turn. So no pod waits because of pods that still have no room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use crate::api::Uid;
 
 /// The pods that are refused for their selectors.
 #[derive(Debug, Default)]
-pub(super) struct Crowded {
+pub(super) struct RefusedForSelectors {
     /// Each with its namespace and its ticket.
     pods: BTreeMap<Uid, (Arc<str>, u64)>,
     /// By namespace.
@@ -31,7 +31,7 @@ struct Line {
     until: u64,
 }
 
-impl Crowded {
+impl RefusedForSelectors {
     /// Adds a pod that is refused, as the last of its namespace; nothing if it is there.
     pub(super) fn insert(&mut self, uid: &Uid, namespace: &Arc<str>) {
         if self.pods.contains_key(uid) {
