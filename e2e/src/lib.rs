@@ -10,10 +10,10 @@
 //! * `world` (all of it together), `case` (runs and judges one case; `order`: the longest first), `cases` (the rows of the scenario table);
 //! * `demo` (a guided tour), `load` and `bench` (measurements).
 //!
-//! `observer` watches every case and depends on none of the others.
+//! `observer` watches every case. Of the others it uses `audit_log` alone.
 
 pub mod artifacts;
-pub mod audit;
+pub mod audit_log;
 pub mod bench;
 pub mod called;
 pub mod case;
@@ -45,6 +45,7 @@ pub mod recorded;
 pub mod rendered;
 pub mod replica;
 pub mod report;
+pub mod requests;
 pub mod rights;
 pub mod say;
 pub mod scratch;

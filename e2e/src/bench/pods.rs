@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::claims;
 use super::constraint::Constraint;
 use super::stage::Stage;
-use crate::load::calls::{Call, Log};
+use crate::audit_log::{AuditLog, Entry};
 use crate::load::look::{until_all_run, until_count};
 use crate::load::stage::{AT_ONCE, each};
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, podgroups, podgroups_in};
@@ -169,12 +169,12 @@ pub async fn run_many(stage: &Stage, count: usize, constraint: Constraint) -> Re
 }
 
 /// Returns whether the call bound a pod.
-pub fn binds(call: &Call) -> bool {
+pub fn binds(call: &Entry) -> bool {
     call.kind() == "create pods/binding" && call.code == 201
 }
 
 /// Returns all calls until `count` pods are bound.
-pub async fn until_bound(log: &mut Log, count: usize) -> Result<Vec<Call>> {
+pub async fn until_bound(log: &mut AuditLog, count: usize) -> Result<Vec<Entry>> {
     let (start, mut calls, mut bound) = (Instant::now(), Vec::new(), 0);
     loop {
         let fresh = log.fresh()?;

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::constraint::Constraint;
 use super::pods::{self, Kind, binds, clear, make_all, make_groups, until_bound};
 use super::stage::Stage;
-use crate::load::calls::span;
+use crate::audit_log::span;
 use crate::load::process;
 use crate::load::stage::{AT_ONCE, each};
 use crate::objects::NAMESPACE;

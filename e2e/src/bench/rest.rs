@@ -10,8 +10,8 @@ use super::constraint::Constraint;
 use super::pods::{Kind, binds, clear, make_all, make_groups, until_bound};
 use super::stage::Stage;
 use super::stock;
+use crate::audit_log::tally;
 use crate::chart;
-use crate::load::calls::count;
 use crate::load::process;
 use crate::wait::secs;
 
@@ -50,7 +50,7 @@ pub async fn first_bind(stage: &mut Stage, stock: bool) -> Result<[f64; 2]> {
     let calls = until_bound(&mut log, PENDING).await?;
     stage.stop().await?;
     clear(stage).await?;
-    let ends = || calls.iter().filter(|call| binds(call)).map(|call| call.ended);
+    let ends = || calls.iter().filter(|call| binds(call)).map(|call| call.answered);
     let since = |end: Timestamp| end.duration_since(start).as_secs_f64();
     Ok([since(ends().min().context("no binding")?), since(ends().max().context("no binding")?)])
 }
@@ -80,7 +80,9 @@ pub async fn at_rest(stage: &mut Stage, stock: bool, seconds: u64) -> Result<Res
     let made = log.fresh()?;
     let mut calls = BTreeMap::new();
     for name in programs {
-        count(&made, &chart::user(name)).into_iter().for_each(|(kind, number)| *calls.entry(kind).or_default() += number as f64 / minutes);
+        tally(made.iter().filter(|call| call.user == chart::user(name)))
+            .into_iter()
+            .for_each(|(kind, number)| *calls.entry(kind).or_default() += number as f64 / minutes);
     }
     let mut memory = BTreeMap::new();
     for (name, pid) in programs.iter().zip(&pids) {

@@ -1,12 +1,12 @@
 //! The cluster of the benchmark: the control plane with the chart, many nodes, and schedulers that are started and stopped. There are no proxies and
 //! no observer, which would be half of the load on two cores.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use kube::Client;
 
 use super::stock::Stock;
+use crate::audit_log::AuditLog;
 use crate::cluster::{Cluster, ClusterOptions};
-use crate::load::calls::Log;
 use crate::load::stage::{AT_ONCE, each};
 use crate::objects::make_node;
 use crate::programs::Program;
@@ -88,8 +88,8 @@ impl Stage {
     }
 
     /// Returns the audit log from now on.
-    pub fn log(&self) -> Result<Log> {
-        Log::from_now(self.cluster.audit_log()).context("reading the audit log")
+    pub fn log(&self) -> Result<AuditLog> {
+        AuditLog::from_now(self.cluster.audit_log())
     }
 
     /// Returns our programs that ended by themselves.

@@ -18,7 +18,8 @@ use super::pods::{Kind, binds, clear, make, make_groups, until_bound};
 use super::stage::Stage;
 use super::stock;
 use super::writes::writes_per_pod;
-use crate::load::calls::Tally;
+use crate::audit_log::Entry;
+use crate::load::calls::{Tally, until_calm};
 use crate::objects::NAMESPACE;
 use crate::wait::secs;
 use crate::{chart, say};
@@ -79,16 +80,16 @@ pub async fn measure(stage: &mut Stage, kind: Kind, constraint: Constraint, per_
         Kind::Gangs | Kind::Single | Kind::Flood => &[chart::SCHEDULER],
     };
     for name in programs {
-        calls.extend(log.until_calm(&chart::user(name)).await?);
+        calls.extend(until_calm(&mut log, &chart::user(name)).await?);
     }
     stage.stop().await?;
     clear(stage).await?;
     claims::clear(stage, NAMESPACE).await?;
     let mut created = BTreeMap::new();
     for call in calls.iter().filter(|call| call.kind() == "create pods" && call.code == 201) {
-        created.insert(&call.name, call.ended);
+        created.insert(&call.name, call.answered);
     }
-    let wait = |call: &crate::load::calls::Call| Some(call.ended.duration_since(*created.get(&call.name)?).as_secs_f64() * 1000.0);
+    let wait = |call: &Entry| Some(call.answered.duration_since(*created.get(&call.name)?).as_secs_f64() * 1000.0);
     let millis: Vec<f64> = calls.iter().filter(|call| binds(call)).filter_map(wait).collect();
     ensure!(millis.len() == count, "the log shows creation and binding of {} of {count} pods", millis.len());
     let mut written = BTreeMap::new();

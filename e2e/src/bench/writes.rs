@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::stage::Stage;
 use super::stock;
 use crate::chart;
-use crate::load::calls::Tally;
+use crate::load::calls::{Tally, until_calm};
 use crate::load::look::{until_all_run, until_count};
 use crate::load::stage::{AT_ONCE, each};
 use crate::objects::{NAMESPACE, podgroups};
@@ -96,7 +96,7 @@ pub async fn measure(stage: &mut Stage, count: usize, by: Counted) -> Result<Wri
     until_all_run(&api, pods).await?;
     let mut made = Vec::new();
     for name in programs {
-        made.extend(log.until_calm(&chart::user(name)).await?);
+        made.extend(until_calm(&mut log, &chart::user(name)).await?);
     }
     let mut calls = BTreeMap::new();
     for name in programs {

@@ -10,12 +10,13 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::calls::{Log, count};
+use super::calls::until_calm;
 use super::check::wrong_groups;
 use super::look::{until_all_run, until_count};
 use super::process::{self, Memory};
 use super::stage::{AT_ONCE, Stage, controller, each};
 use super::wave::{Before, Wave};
+use crate::audit_log::{AuditLog, tally};
 use crate::objects::{NAMESPACE, container, podgroups};
 use crate::say;
 use crate::wait::secs;
@@ -93,7 +94,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&sets, deployments, "ReplicaSets exist").await?;
     until_count(&groups, deployments, "PodGroups exist").await?;
     until_all_run(&pods, deployments).await?;
-    let calls = log.until_calm(&controller()).await?;
+    let calls = until_calm(&mut log, &controller()).await?;
     keep_and_print(&mut waves, before.until_now(stage, "created", &calls, many, &[("create podgroups", many)]).await?);
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
@@ -104,7 +105,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     .await?;
     until_count(&groups, 0, "the PodGroups are deleted").await?;
     until_count(&pods, 0, "the pods are gone").await?;
-    let calls = log.until_calm(&controller()).await?;
+    let calls = until_calm(&mut log, &controller()).await?;
     keep_and_print(&mut waves, before.until_now(stage, "scaled to 0", &calls, many, &retired).await?);
 
     let (before, mut log) = (Before::of(stage).await?, stage.log()?);
@@ -115,7 +116,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     .await?;
     until_count(&groups, deployments, "the PodGroups are back").await?;
     until_all_run(&pods, deployments).await?;
-    let calls = log.until_calm(&controller()).await?;
+    let calls = until_calm(&mut log, &controller()).await?;
     keep_and_print(&mut waves, before.until_now(stage, "and back", &calls, many, &[("create podgroups", many)]).await?);
     Ok(waves)
 }
@@ -130,12 +131,12 @@ fn keep_and_print(waves: &mut Vec<Wave>, wave: Wave) {
 async fn quiet(stage: &Stage, act: impl Future<Output = Result<()>>) -> Result<Quiet> {
     let pid = stage.controller_pid()?;
     process::forget_peak(pid)?;
-    let (mut log, start): (Log, _) = (stage.log()?, tokio::time::Instant::now());
+    let (mut log, start): (AuditLog, _) = (stage.log()?, tokio::time::Instant::now());
     let (processor, memory) = (process::processor_seconds(pid)?, process::memory(pid)?);
     act.await?;
     // `until_calm` would be wrong here: the controller must be calm all the time.
     let calls = log.fresh()?;
-    let counts = count(&calls, &controller());
+    let counts = tally(calls.iter().filter(|call| call.user == controller()));
     let work = calls.iter().filter(|call| call.user == controller() && !call.is_upkeep());
     Ok(Quiet {
         seconds: start.elapsed().as_secs_f64(),

@@ -15,10 +15,11 @@ use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use tokio::time::sleep;
 
-use super::calls::{Call, Log, span};
+use super::calls::until_calm;
 use super::look::until_count;
 use super::process;
 use super::stage::{AT_ONCE, Stage, controller, each};
+use crate::audit_log::{AuditLog, Entry, span};
 use crate::objects::{NAMESPACE, podgroups};
 use crate::say;
 use crate::wait::secs;
@@ -158,15 +159,15 @@ impl Runner {
         Ok(())
     }
 
-    fn begin(&self) -> Result<(Log, BTreeMap<String, f64>)> {
+    fn begin(&self) -> Result<(AuditLog, BTreeMap<String, f64>)> {
         Ok((self.stage.log()?, process::all(self.stage.cluster().scratch().folder())))
     }
 
     /// Returns the rate of the creations that `filter` accepts, and their cost: all of the control plane, and the program that made them.
-    async fn end(&self, log: &mut Log, before: BTreeMap<String, f64>, maker: &str, filter: impl Fn(&Call) -> bool) -> Result<Rate> {
+    async fn end(&self, log: &mut AuditLog, before: BTreeMap<String, f64>, maker: &str, filter: impl Fn(&Entry) -> bool) -> Result<Rate> {
         let after = process::all(self.stage.cluster().scratch().folder());
-        let calls = log.until_calm(&controller()).await?;
-        let made: Vec<&Call> = calls.iter().filter(|call| call.kind() == "create podgroups" && call.code == 201 && filter(call)).collect();
+        let calls = until_calm(log, &controller()).await?;
+        let made: Vec<&Entry> = calls.iter().filter(|call| call.kind() == "create podgroups" && call.code == 201 && filter(call)).collect();
         ensure!(made.len() == self.objects, "{} creations in the audit log for {} PodGroups", made.len(), self.objects);
         let took = span(made.iter().copied()).context("there are fewer than two creations")?.as_secs_f64();
         let count = self.objects as f64;

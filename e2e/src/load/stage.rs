@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 
-use super::calls::{Call, Log};
 use super::process;
+use crate::audit_log::{AuditLog, Entry};
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::objects::make_node;
 use crate::programs::Program;
@@ -83,8 +83,8 @@ impl Stage {
     }
 
     /// Returns the audit log from now on.
-    pub fn log(&self) -> Result<Log> {
-        Log::from_now(self.cluster.audit_log())
+    pub fn log(&self) -> Result<AuditLog> {
+        AuditLog::from_now(self.cluster.audit_log())
     }
 
     /// Returns the process id of the controller.
@@ -104,9 +104,9 @@ pub fn controller() -> String {
 }
 
 /// Returns the requests of our programs that were refused because of a missing right.
-pub fn refused(calls: &[Call]) -> Vec<String> {
+pub fn refused(calls: &[Entry]) -> Vec<String> {
     let ours = [chart::user(chart::CONTROLLER), chart::user(chart::SCHEDULER)];
-    let refused = calls.iter().filter(|call| ours.contains(&call.user) && matches!(call.code, 401 | 403));
+    let refused = calls.iter().filter(|call| ours.contains(&call.user) && call.is_refused());
     refused.take(5).map(|call| format!("{} {} was answered with {}", call.user, call.kind(), call.code)).collect()
 }
 

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use k8s_openapi::jiff::Timestamp;
 
-use super::calls::{Call, Tally};
+use super::calls::Tally;
 use super::counters::Counters;
 use super::process::{self, Memory};
 use super::stage::{Stage, controller, refused};
+use crate::audit_log::Entry;
 
 /// The result of one wave.
 #[derive(Debug)]
@@ -54,24 +55,24 @@ impl Before {
         self,
         stage: &mut Stage,
         name: &'static str,
-        calls: &[Call],
+        calls: &[Entry],
         objects: u64,
         allowed: &[(&'static str, u64)],
     ) -> Result<Wave> {
         let grown = Counters::read(stage.cluster()).await?.since(&self.counters);
         let user = controller();
-        let own: Vec<Call> = calls.iter().filter(|call| call.user == user).cloned().collect();
+        let own: Vec<Entry> = calls.iter().filter(|call| call.user == user).cloned().collect();
         let tally = Tally::of(&own, &user);
         let mut wrong = tally.wrong(objects, allowed);
         wrong.extend(disagreement(&tally.all, &grown));
         wrong.extend(refused(calls));
         wrong.extend(stage.ended());
-        let changes = |call: &&Call| call.what == "replicasets" && matches!(call.verb.as_str(), "create" | "update" | "patch");
-        let writes = |call: &&Call| call.what == "podgroups" && matches!(call.verb.as_str(), "create" | "delete" | "patch");
-        let asks = |call: &&Call| matches!(call.what.as_str(), "deployments" | "deployments/scale") && call.verb != "watch";
-        let first = calls.iter().filter(asks).map(|call| call.began).min();
-        let last_change = calls.iter().filter(changes).map(|call| call.ended).max();
-        let last_write = own.iter().filter(writes).map(|call| call.ended).max();
+        let changes = |call: &&Entry| call.resource == "replicasets" && matches!(call.verb.as_str(), "create" | "update" | "patch");
+        let writes = |call: &&Entry| call.resource == "podgroups" && matches!(call.verb.as_str(), "create" | "delete" | "patch");
+        let asks = |call: &&Entry| matches!(call.resource.as_str(), "deployments" | "deployments/scale") && call.verb != "watch";
+        let first = calls.iter().filter(asks).map(|call| call.received).min();
+        let last_change = calls.iter().filter(changes).map(|call| call.answered).max();
+        let last_write = own.iter().filter(writes).map(|call| call.answered).max();
         Ok(Wave {
             name,
             calls: tally,
@@ -95,15 +96,20 @@ fn disagreement(counts: &BTreeMap<String, u64>, grown: &BTreeMap<String, u64>) -
     differ.map(|(kind, ours, theirs)| format!("{kind}: {ours} in the audit log, {theirs} in the API server's metrics")).collect()
 }
 
-fn latencies<'a>(changes: impl Iterator<Item = &'a Call>, own: &[Call]) -> Option<[f64; 3]> {
+/// Returns the name of the first owner in the body of a request.
+fn owner(call: &Entry) -> Option<&str> {
+    call.body.pointer("/metadata/ownerReferences/0/name")?.as_str()
+}
+
+fn latencies<'a>(changes: impl Iterator<Item = &'a Entry>, own: &[Entry]) -> Option<[f64; 3]> {
     let mut changed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for change in changes {
-        changed.insert(&change.name, change.ended);
+        changed.insert(&change.name, change.answered);
     }
     let created = own.iter().filter(|call| call.kind() == "create podgroups");
     // A creation with a change before the wave has no latency in this wave.
     let mut millis: Vec<f64> =
-        created.filter_map(|call| Some(seconds_between(Some(*changed.get(call.owner.as_str())?), Some(call.ended)) * 1000.0)).collect();
+        created.filter_map(|call| Some(seconds_between(Some(*changed.get(owner(call)?)?), Some(call.answered)) * 1000.0)).collect();
     millis.sort_by(f64::total_cmp);
     let at = |percent: usize| millis.get((millis.len() * percent / 100).min(millis.len().saturating_sub(1))).copied();
     Some([at(50)?, at(99)?, at(100)?])
