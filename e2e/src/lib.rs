@@ -8,13 +8,12 @@
 //! * `unrest` (replicas are stopped, killed and frozen), `wait` and `stall` (deadlines, and what a slow machine adds to them), `disk` (the room for clusters);
 //! * `prometheus` and `dashboards` (the use of their metrics), `objects` and `workloads` (what users create; `stage`: created again where the simulator is late);
 //! * `world` (all of it together), `case` (runs and judges one case; `order`: the longest first), `cases` (the rows of the scenario table);
-//! * `demo` (a guided tour), `load` and `bench` (measurements).
+//! * `demo` (a guided tour), `load` (measurements).
 //!
 //! `observer` watches every case. Of the others it uses `audit_log` alone.
 
 pub mod artifacts;
 pub mod audit_log;
-pub mod bench;
 pub mod called;
 pub mod case;
 pub mod cases;

@@ -1,23 +1,24 @@
-//! Counts the requests of one program: without its upkeep, by kind, and compared with what is allowed.
+//! When has a program no more to do, and did the controller make exactly the requests that it may?
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep};
 
+use super::stage::Side;
 use crate::audit_log::{AuditLog, Entry, tally};
 use crate::wait::{millis, secs};
 
 /// Without a request for this time a program is calm. It is longer than the second for which an idle PodGroup is kept, and than any request takes.
 const CALM: std::time::Duration = millis(2500);
 
-/// Returns all requests since the last call, when `user` has been calm (except its upkeep) for a while.
-pub async fn until_calm(log: &mut AuditLog, user: &str) -> Result<Vec<Entry>> {
+/// Returns all requests since the last call, when the programs of the side have been calm (except their upkeep) for a while.
+pub async fn until_calm(log: &mut AuditLog, side: Side) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     let (start, mut last) = (Instant::now(), Instant::now());
     loop {
         let fresh = log.fresh()?;
-        if fresh.iter().any(|entry| entry.user == user && !entry.is_upkeep()) {
+        if fresh.iter().any(|entry| side.sent(entry) && !entry.is_upkeep()) {
             last = Instant::now();
         }
         entries.extend(fresh);
@@ -25,13 +26,13 @@ pub async fn until_calm(log: &mut AuditLog, user: &str) -> Result<Vec<Entry>> {
             return Ok(entries);
         }
         if start.elapsed() > secs(120) {
-            bail!("{user} has not been calm for {CALM:?} in 120 s");
+            bail!("{side:?} has not been calm for {CALM:?} in 120 s");
         }
         sleep(millis(200)).await;
     }
 }
 
-/// The calls of one user without its upkeep, with the number of conflicts.
+/// The calls of the controller without its upkeep, with the number of conflicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// All calls, by kind.
@@ -43,9 +44,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts the calls of `user`.
-    pub fn of(log: &[Entry], user: &str) -> Self {
-        let work = || log.iter().filter(|entry| entry.user == user && !entry.is_upkeep());
+    /// Counts the calls of the controller.
+    pub fn of(log: &[Entry]) -> Self {
+        let work = || log.iter().filter(|entry| Side::Controller.sent(entry) && !entry.is_upkeep());
         let conflicts = work().filter(|entry| entry.code == 409).count() as u64;
         Self { all: tally(work()), done: tally(work().filter(|entry| entry.code != 409)), conflicts }
     }
@@ -71,8 +72,9 @@ mod tests {
 
     #[test]
     fn one_call_too_many_too_few_or_of_another_kind_is_reported() {
-        let call = |kind: &str, code| entry("u", kind, code);
-        let wrong = |calls: &[Entry], allowed: &[(&'static str, u64)]| Tally::of(calls, "u").wrong(1, allowed).len();
+        let user = crate::chart::user(crate::chart::CONTROLLER);
+        let call = |kind: &str, code| entry(&user, kind, code);
+        let wrong = |calls: &[Entry], allowed: &[(&'static str, u64)]| Tally::of(calls).wrong(1, allowed).len();
         let (create, patch, pod) = (call("create podgroups", 201), call("patch podgroups", 200), call("patch pods", 200));
         assert_eq!(wrong(&[create.clone(), call("update leases", 200)], &[("create podgroups", 1)]), 0);
         assert_eq!(wrong(&[create.clone(), create.clone()], &[("create podgroups", 1)]), 1);

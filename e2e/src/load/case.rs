@@ -7,7 +7,7 @@ use kube::Api;
 use super::calls::{Tally, until_calm};
 use super::check::wrong_groups;
 use super::look::{until_all_run, until_count};
-use super::stage::{AT_ONCE, controller, each};
+use super::stage::{AT_ONCE, Side, each};
 use crate::audit_log::AuditLog;
 use crate::objects::{NAMESPACE, make_node, podgroups};
 use crate::workloads::{Workload, scale};
@@ -49,8 +49,8 @@ pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
 
 /// Checks that the controller made exactly these calls since the last time, except its upkeep.
 async fn expect(log: &mut AuditLog, wave: &str, allowed: &[(&'static str, u64)]) -> Result<()> {
-    let calls = until_calm(log, &controller()).await?;
-    let wrong = Tally::of(&calls, &controller()).wrong(u64::try_from(DEPLOYMENTS)?, allowed);
+    let calls = until_calm(log, Side::Controller).await?;
+    let wrong = Tally::of(&calls).wrong(u64::try_from(DEPLOYMENTS)?, allowed);
     ensure!(wrong.is_empty(), "{wave}: {}", wrong.join("; "));
     Ok(())
 }
