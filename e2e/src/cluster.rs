@@ -269,7 +269,7 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
     }
     // The case writes the status of a pod with this annotation: see workloads::kinds.
     flag("extra-args", "kwok-controller=disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom".to_owned());
-    // One file (the default starts a new one after 100 MiB), because `called` reads it from a position on.
+    // One file (the default starts a new one after 100 MiB), because `audit_log` reads it from a position on.
     flag("extra-args", "kube-apiserver=audit-log-maxsize=8192".to_owned());
     for each in &options.extra_args {
         flag("extra-args", each.clone());

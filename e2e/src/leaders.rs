@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
+
+use crate::audit_log::{self, Entry};
 
 /// The election and the writes of one account in one log.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,54 +21,32 @@ pub struct Leaders {
     pub beside: Vec<String>,
 }
 
-struct Write {
-    /// The time at which the Lease was written, or at which another write arrived. This choice is the best for the writer.
-    at: String,
-    writer: String,
-    what: String,
-    lease: bool,
-}
-
-/// Reads the whole log of `user`. An incomplete last line is skipped.
+/// Reads the whole log of `user`.
 pub fn read(log: &Path, user: &str) -> Result<Leaders> {
-    let text = std::fs::read_to_string(log).with_context(|| format!("reading the audit log {}", log.display()))?;
-    Ok(judge(text.lines().filter_map(|line| write(&serde_json::from_str(line).ok()?, user)).collect()))
+    Ok(judge(&audit_log::read(log)?, user))
 }
 
-fn write(event: &Value, user: &str) -> Option<Write> {
-    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let success = event.pointer("/responseStatus/code").and_then(Value::as_i64).is_some_and(|code| (200..300).contains(&code));
-    let (verb, resource) = (text("/verb"), text("/objectRef/resource"));
-    if text("/user/username") != user || !success || !matches!(verb, "create" | "update" | "patch" | "delete") {
-        return None;
-    }
-    let lease = resource == "leases";
-    Some(Write {
-        // All times are RFC 3339 with six digits, so the texts are in the order of the times.
-        at: text(if lease { "/stageTimestamp" } else { "/requestReceivedTimestamp" }).to_owned(),
-        writer: text("/user/extra/authentication.kubernetes.io~1credential-id/0").to_owned(),
-        what: format!("{verb} {resource} {}", text("/objectRef/name")),
-        lease,
-    })
-}
-
-fn judge(mut writes_in_order: Vec<Write>) -> Leaders {
-    writes_in_order.sort_by(|one, other| one.at.cmp(&other.at));
+fn judge(log: &[Entry], user: &str) -> Leaders {
+    let is_write = |entry: &&Entry| matches!(entry.verb.as_str(), "create" | "update" | "patch" | "delete") && entry.succeeded();
+    let mut writes: Vec<&Entry> = log.iter().filter(|entry| entry.user == user).filter(is_write).collect();
+    let is_lease = |entry: &Entry| entry.resource == "leases";
+    // The time at which the Lease was written, or at which another write arrived. This choice is the best for the writer.
+    let at = |entry: &Entry| if is_lease(entry) { entry.answered } else { entry.received };
+    writes.sort_by_key(|entry| at(entry));
     let mut leaders = Leaders::default();
-    for Write { at, writer, what, lease } in writes_in_order {
-        let holder = leaders.terms.last();
-        if lease {
-            if holder != Some(&writer) {
-                leaders.terms.push(writer);
+    for entry in writes {
+        let (writer, holder) = (&entry.credential, leaders.terms.last());
+        if is_lease(entry) {
+            if holder != Some(writer) {
+                leaders.terms.push(writer.clone());
             }
             continue;
         }
-        if holder != Some(&writer) {
-            leaders
-                .beside
-                .push(format!("{what} by {writer} at {at}, while {} held the Lease", holder.map_or("no replica", String::as_str)));
+        if holder != Some(writer) {
+            let (what, at, holder) = (entry.kind(), at(entry), holder.map_or("no replica", String::as_str));
+            leaders.beside.push(format!("{what} {} by {writer} at {at}, while {holder} held the Lease", entry.name));
         }
-        let count = leaders.writes.entry(writer).or_default();
+        let count = leaders.writes.entry(writer.clone()).or_default();
         *count = count.saturating_add(1);
     }
     leaders
@@ -75,38 +54,34 @@ fn judge(mut writes_in_order: Vec<Write>) -> Leaders {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::jiff::Timestamp;
+
     use super::*;
-    use serde_json::json;
+    use crate::audit_log::tests::entry;
 
-    fn line(writer: &str, resource: &str, received: u32, answered: u32, code: u16) -> Value {
-        let time = |second: u32| format!("2026-01-01T00:00:{second:02}.000000Z");
-        json!({"verb": "update", "user": {"username": "c", "extra": {"authentication.kubernetes.io/credential-id": [writer]}},
-            "objectRef": {"resource": resource, "name": "x"}, "responseStatus": {"code": code},
-            "requestReceivedTimestamp": time(received), "stageTimestamp": time(answered)})
-    }
-
-    fn judged(lines: &[Value]) -> Leaders {
-        judge(lines.iter().filter_map(|line| write(line, "c")).collect())
+    fn write(writer: &str, resource: &str, received: i64, answered: i64, code: u16) -> Entry {
+        let [received, answered] = [received, answered].map(|second| Timestamp::from_second(second).unwrap());
+        Entry { credential: writer.to_owned(), received, answered, ..entry("c", &format!("update {resource}"), code) }
     }
 
     #[test]
     fn a_write_by_another_replica_than_the_holder_is_found() {
         let right = [
-            line("a", "leases", 1, 2, 200),
-            line("a", "podgroups", 3, 9, 200),
+            write("a", "leases", 1, 2, 200),
+            write("a", "podgroups", 3, 9, 200),
             // A refused write: the Lease keeps its holder.
-            line("b", "leases", 3, 3, 409),
-            line("b", "leases", 4, 5, 200),
-            line("b", "podgroups", 6, 6, 201),
+            write("b", "leases", 3, 3, 409),
+            write("b", "leases", 4, 5, 200),
+            write("b", "podgroups", 6, 6, 201),
         ];
-        let leaders = judged(&right);
+        let leaders = judge(&right, "c");
         assert_eq!((leaders.terms, leaders.beside), (vec!["a".to_owned(), "b".to_owned()], Vec::<String>::new()));
         assert_eq!(leaders.writes, BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 1)]));
-        let wrong = [right.as_slice(), &[line("a", "podgroups", 7, 8, 200)]].concat();
-        assert_eq!(judged(&wrong).beside.len(), 1);
+        let wrong = [right.as_slice(), &[write("a", "podgroups", 7, 8, 200)]].concat();
+        assert_eq!(judge(&wrong, "c").beside.len(), 1);
         // A write before the first holder.
-        assert_eq!(judged(&[line("a", "podgroups", 1, 1, 200)]).beside.len(), 1);
+        assert_eq!(judge(&[write("a", "podgroups", 1, 1, 200)], "c").beside.len(), 1);
         // A write by another user.
-        assert!(write(&right[1], "d").is_none());
+        assert_eq!(judge(&right, "d"), Leaders::default());
     }
 }

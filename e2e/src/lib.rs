@@ -8,13 +8,12 @@
 //! * `unrest` (replicas are stopped, killed and frozen), `wait` and `stall` (deadlines, and what a slow machine adds to them), `disk` (the room for clusters);
 //! * `prometheus` and `dashboards` (the use of their metrics), `objects` and `workloads` (what users create; `stage`: created again where the simulator is late);
 //! * `world` (all of it together), `case` (runs and judges one case; `order`: the longest first), `cases` (the table of all cases);
-//! * `demo` (a guided tour), `load` and `bench` (measurements).
+//! * `demo` (a guided tour), `load` (measurements).
 //!
-//! `observer` watches every case and depends on none of the others.
+//! `observer` watches every case. Of the others it uses `audit_log` alone.
 
 pub mod artifacts;
-pub mod audit;
-pub mod bench;
+pub mod audit_log;
 pub mod called;
 pub mod case;
 pub mod cases;
@@ -45,6 +44,7 @@ pub mod recorded;
 pub mod rendered;
 pub mod replica;
 pub mod report;
+pub mod requests;
 pub mod rights;
 pub mod say;
 pub mod scratch;

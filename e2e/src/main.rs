@@ -12,7 +12,7 @@ use e2e::cluster::{Cluster, ClusterOptions};
 use e2e::scratch::{self, Scratch};
 use e2e::soak::{self, Plan};
 use e2e::world::{Setup, World};
-use e2e::{bench, demo, flood, kit, load, say, takeover};
+use e2e::{demo, flood, kit, load, say, takeover};
 
 #[derive(Parser)]
 #[command(about = "The cases on the real control plane, the demo, and clusters to play with")]
@@ -66,9 +66,9 @@ enum Verb {
         cases: Vec<String>,
     },
     /// Measures the controller under load, and counts its API requests.
-    Load(load::Sizes),
+    Load(load::controller::Sizes),
     /// Measures how fast pods are bound, compared with kube-scheduler and with a raw flood of bindings.
-    Bench(bench::Sizes),
+    Bench(load::scheduler::Sizes),
     /// Runs the demo on a cluster that stays.
     Demo {
         /// Removes the cluster at the end.
@@ -154,8 +154,8 @@ async fn act(verb: Verb) -> Result<bool> {
             let time = Duration::from_secs(minutes.saturating_mul(60));
             soak::run(&cases::table(), &Plan { time, seed, jobs, cases }).await
         }
-        Verb::Load(sizes) => load::run(sizes).await,
-        Verb::Bench(sizes) => bench::run(sizes).await,
+        Verb::Load(sizes) => load::controller::run(sizes).await,
+        Verb::Bench(sizes) => load::scheduler::run(sizes).await,
         Verb::Demo { down } => demo::play(!down).await,
         Verb::DemoDown => demo::end().map(|()| true),
         Verb::ClusterUp { with_programs, folder } => cluster_up(with_programs, folder).await.map(|()| true),

@@ -5,6 +5,7 @@
 //! cases together fails the run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::Result;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -14,6 +15,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::audit_log::{self, Entry};
 use crate::chart;
 use crate::wait::{Seen, secs, wait_until};
 
@@ -41,6 +43,19 @@ impl Right {
     pub fn allows(&self, request: &Self) -> bool {
         let within = |limit: &Option<String>, value: &Option<String>| limit.is_none() || limit == value;
         self.kind() == request.kind() && within(&self.namespace, &request.namespace) && within(&self.name, &request.name)
+    }
+
+    /// Returns the right that a request of a program used, for its object alone; `None` if it was refused or is for no object.
+    fn of(request: &Entry) -> Option<Self> {
+        let account = request.user.rsplit(':').next().unwrap_or_default();
+        let program = chart::program_of(account).filter(|_| request.user == chart::user(account))?.to_owned();
+        if request.is_refused() || request.resource.starts_with('/') {
+            return None;
+        }
+        let (resource, subresource) = request.resource.split_once('/').unwrap_or((&request.resource, ""));
+        let [verb, group, resource, subresource] = [&request.verb, &request.group, resource, subresource].map(str::to_owned);
+        let [namespace, name] = [&request.namespace, &request.name].map(|text| (!text.is_empty()).then(|| text.clone()));
+        Some(Self { program, verb, group, resource, subresource, namespace, name })
     }
 
     fn kind(&self) -> [&str; 5] {
@@ -88,6 +103,22 @@ impl Rights {
         used.sort_by_key(|(_, requests)| *requests);
         used
     }
+}
+
+/// Reads the whole audit log and counts the requests that used each of the rights. A refused request used none.
+pub fn used(log: &Path, granted: &BTreeSet<Right>) -> Result<BTreeMap<Right, u64>> {
+    Ok(used_by(&audit_log::read(log)?, granted))
+}
+
+fn used_by(entries: &[Entry], granted: &BTreeSet<Right>) -> BTreeMap<Right, u64> {
+    let mut used = BTreeMap::new();
+    for request in entries.iter().filter_map(Right::of) {
+        for right in granted.iter().filter(|right| right.allows(&request)) {
+            let count: &mut u64 = used.entry(right.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+    used
 }
 
 /// Returns what is granted to a program in the chart's namespace, whatever the name of its release, as [`Rights::granted`].
@@ -181,6 +212,7 @@ fn asked(rule: &PolicyRule, namespace: Option<&str>) -> Vec<Value> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::audit_log::tests::entry;
 
     /// Returns the right `a list pods`: program, verb and resource.
     pub(crate) fn right(text: &str) -> Right {
@@ -188,6 +220,20 @@ pub(crate) mod tests {
         let [program, verb, resource] = words.try_into().unwrap();
         let (group, subresource) = (String::new(), String::new());
         Right { program, verb, group, resource, subresource, namespace: None, name: None }
+    }
+
+    #[test]
+    fn a_request_uses_the_right_for_its_object_and_not_that_for_another() {
+        let get = |user: &str, name: &str, code| Entry { group: "g".to_owned(), name: name.to_owned(), ..entry(user, "get leases", code) };
+        let right = |name: &str| {
+            let [group, namespace, name] = ["g", "n", name].map(str::to_owned);
+            Right { group, namespace: Some(namespace), name: Some(name), ..right("podgroup-controller get leases") }
+        };
+        let user = chart::user("gangs-controller");
+        let elsewhere = get("system:serviceaccount:elsewhere:gangs-controller", "own", 200);
+        let other_account = get(&chart::user("scraper"), "own", 200);
+        let log = [get(&user, "own", 200), get(&user, "own", 404), get(&user, "others", 403), elsewhere, other_account];
+        assert_eq!(used_by(&log, &["own", "others"].map(right).into()), [(right("own"), 2)].into());
     }
 
     #[test]

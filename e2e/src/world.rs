@@ -18,7 +18,7 @@ use crate::scratch::Scratch;
 pub use crate::setup::Setup;
 use crate::wait::{Patience, secs};
 use crate::watched::Watched;
-use crate::{audit, chart, kubeconfig, say};
+use crate::{chart, kubeconfig, requests, say};
 
 /// The world. Dropping it ends everything in it.
 pub struct World {
@@ -318,8 +318,8 @@ impl World {
     }
 
     /// Returns all requests of both programs so far.
-    pub fn requests(&self) -> Result<audit::Requests> {
-        audit::read(&self.cluster.audit_log(), &[chart::user(chart::CONTROLLER), chart::user(chart::SCHEDULER)])
+    pub fn requests(&self) -> Result<requests::Requests> {
+        requests::read(&self.cluster.audit_log(), &[chart::user(chart::CONTROLLER), chart::user(chart::SCHEDULER)])
     }
 
     /// Returns the rights that the programs have and those that they have used so far; none of a cluster that does not answer.
@@ -329,7 +329,7 @@ impl World {
             let asked = tokio::time::timeout(secs(5), rights::granted_to(&self.client(), program)).await;
             granted.extend(asked.ok().and_then(Result::ok).unwrap_or_default());
         }
-        let used = audit::used(&self.cluster.audit_log(), &granted).unwrap_or_default();
+        let used = rights::used(&self.cluster.audit_log(), &granted).unwrap_or_default();
         Rights { granted, used }
     }
 
@@ -349,7 +349,7 @@ impl World {
         if self.controller.is_some() {
             match self.requests() {
                 Ok(requests) => {
-                    let refused = requests.refused.into_iter().filter(|(at, _)| !at.is_some_and(|at| excused.holds(at)));
+                    let refused = requests.refused.into_iter().filter(|(at, _)| !excused.holds(*at));
                     against.extend(refused.map(|(_, text)| text).take(10));
                 }
                 Err(error) => against.push(say::brief(&error)),

@@ -8,7 +8,8 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::called::{self, Called, tally};
+use crate::audit_log::Entry;
+use crate::called::{self, tally};
 use crate::objects::make_node;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::owner::{Kind, Owner, groups_made, patch, resize};
@@ -69,13 +70,13 @@ pub(super) async fn cost_nothing(w: &mut World, many: u32) -> Result<()> {
         // old list may show no pod, so the controller marks the PodGroup until it lists the pods. An earlier patch may arrive now. The PodGroup is
         // never deleted and never really created: its UID is checked below.
         let ours = ours.name_any();
-        let of_ours = |call: &Called| {
-            let in_vain = call.verb == "create" && call.status == 409;
+        let of_ours = |call: &Entry| {
+            let in_vain = call.verb == "create" && call.code == 409;
             call.resource == "podgroups" && call.name == ours && (in_vain || call.verb == "patch")
         };
         calls.retain(|call| !matches!(call.verb.as_str(), "list" | "get") && !of_ours(call));
     }
-    ensure!(calls.is_empty(), "the controller made calls: {:?}: {:?}", tally(&calls), calls.first().map(|call| &call.line));
+    ensure!(calls.is_empty(), "the controller made calls: {:?}: {:?}", tally(&calls), calls.first());
     let made = groups_made(&client).await?;
     ensure!(made.len() == 1, "expected one PodGroup: {made:?}");
 

@@ -17,7 +17,7 @@ use crate::world::World;
 const DELETES_FOR: u64 = 20;
 
 /// The creations in that time: two at once, and those after 5 s and 10 s more.
-const MOST_CREATIONS: usize = 4;
+const MOST_CREATIONS: u64 = 4;
 
 /// The wait that is under way when the deletions end is 20 s; the rest is for a busy machine.
 const LAST_WAIT: u64 = 25;

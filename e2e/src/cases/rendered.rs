@@ -21,7 +21,7 @@ use crate::rendered::Rendered;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, pods_of, wait_one_group, wait_running};
 use crate::world::World;
-use crate::{audit, chart, programs, say};
+use crate::{chart, programs, requests, say};
 
 /// Every flag that the templates can render. The case fails if no set of values uses one of them, and if the templates render a flag that is not listed.
 const FLAGS: [&str; 17] = [
@@ -65,7 +65,7 @@ pub(super) async fn as_rendered(w: &mut World) -> Result<()> {
     let added: Vec<_> = seen.iter().filter(|flag| !known(flag)).collect();
     ensure!(added.is_empty(), "the chart renders flags that this case does not know: {added:?}");
     let accounts = ["podgroup-controller", "podgroup-scheduler", "gangs-controller", "gangs-scheduler"].map(chart::user);
-    let refused = audit::read(&cluster.audit_log(), &accounts)?.refused;
+    let refused = requests::read(&cluster.audit_log(), &accounts)?.refused;
     ensure!(refused.is_empty(), "the chart gave too few rights: {refused:?}");
     Ok(())
 }

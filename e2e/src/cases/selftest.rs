@@ -10,13 +10,12 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, ClusterOptions};
-use crate::kubeconfig;
 use crate::objects::make_node;
 use crate::proxy::{Delay, Proxy};
-use crate::scratch;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
+use crate::{audit_log, kubeconfig, scratch};
 
 /// H1. A second cluster runs beside the first; a Deployment runs; a proxy delays requests; the audit log is written.
 pub(super) async fn a_cluster_works(w: &mut World) -> Result<()> {
@@ -45,8 +44,8 @@ pub(super) async fn a_cluster_works(w: &mut World) -> Result<()> {
     wait_until(secs(10), "requests work again after a cut", || async { nodes.get("n1").await.map(|_| Seen::Yes(())).map_err(Into::into) })
         .await?;
 
-    let writes = std::fs::read_to_string(w.cluster().audit_log())?;
-    ensure!(writes.contains("\"resource\":\"deployments\""), "the audit log does not contain the Deployment");
+    let log = audit_log::read(&w.cluster().audit_log())?;
+    ensure!(log.iter().any(|entry| entry.resource == "deployments"), "the audit log does not contain the Deployment");
     Ok(())
 }
 

@@ -10,38 +10,28 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::calls::{Log, count};
+use super::calls::until_calm;
 use super::check::wrong_groups;
 use super::look::{until_all_run, until_count};
 use super::process::{self, Memory};
-use super::stage::{AT_ONCE, Stage, controller, each};
-use super::wave::{Before, Wave};
+use super::stage::{AT_ONCE, Side, Stage, each};
+use super::table::{Tables, counts};
+use super::wave::{Before, FIGURES, Wave};
+use crate::audit_log::{AuditLog, tally};
 use crate::objects::{NAMESPACE, container, podgroups};
-use crate::say;
 use crate::wait::secs;
 use crate::workloads::{Workload, scale};
+use crate::{chart, say};
 
 /// The namespace of the other scheduler's pods.
 const CROWD: &str = "crowd";
 
-/// The result.
-#[derive(Debug)]
-pub struct Burst {
-    /// The number of Deployments, with one replica each.
-    pub deployments: usize,
-    /// The controller's memory at the start.
-    pub empty: Memory,
-    /// The three waves.
-    pub waves: Vec<Wave>,
-    /// At rest with all Deployments.
-    pub idle: Quiet,
-    /// While the pods of the other scheduler were created, changed and deleted.
-    pub crowd: Quiet,
-    /// The number of pods of the other scheduler.
-    pub crowd_pods: usize,
-    /// What is wrong at the end.
-    pub wrong: Vec<String>,
-}
+/// The number of pods that fit on one simulated node.
+const PODS_PER_NODE: usize = 100;
+
+/// The columns of the times in which the controller has nothing to do.
+const QUIET: &[&str] =
+    &["", "seconds", "controller's calls", "other than lease and watch", "controller's CPU, s", "memory, MiB: before / peak / after"];
 
 /// A time in which the controller has nothing to do.
 #[derive(Debug)]
@@ -58,25 +48,46 @@ pub struct Quiet {
     pub wrong: Vec<String>,
 }
 
-/// Runs the burst on its own control plane, with both programs.
-pub async fn run(deployments: usize, crowd: usize, idle: u64, flags: &[String]) -> Result<Burst> {
-    let mut stage = Stage::start("burst", flags).await?;
-    stage.start_scheduler(deployments).await?;
-    stage.start_controller(&[]).await?;
-    let empty = process::memory(stage.controller_pid()?)?;
+/// Runs the burst on its own control plane, with both programs, and returns what is wrong.
+pub async fn run(deployments: usize, crowd: usize, idle: u64, flags: &[String], tables: &mut Tables) -> Result<Vec<String>> {
+    let mut stage = Stage::start("burst", deployments.div_ceil(PODS_PER_NODE)).await?;
+    stage.start_side(Side::Scheduler, &[]).await?;
+    stage.start_side(Side::Controller, flags).await?;
+    let pid = stage.pid(chart::CONTROLLER)?;
+    let empty = process::memory(pid)?;
     let waves = waves(&mut stage, deployments).await?;
     say::line("  at rest");
     let mut wrong = wrong_groups(&stage.client()).await?;
-    let idle = quiet(&stage, async {
+    let idle = quiet(&stage, pid, async {
         sleep(secs(idle)).await;
         Ok(())
     });
     let idle = idle.await?;
     say::line("  beside a crowd");
-    let crowd_time = quiet(&stage, foreign_pods(&stage, crowd)).await?;
+    let beside = quiet(&stage, pid, foreign_pods(&stage, crowd)).await?;
     wrong.extend(wrong_groups(&stage.client()).await?);
     wrong.extend(stage.ended());
-    Ok(Burst { deployments, empty, waves, idle, crowd: crowd_time, crowd_pods: crowd, wrong })
+
+    let title = format!("{deployments} Deployments at once, to 0, and back; controller's memory at the start: {:.1} MiB", empty.now);
+    let mut columns: Vec<_> = waves.iter().map(|wave| wave.figures(deployments).into_iter()).collect();
+    for what in FIGURES {
+        let row = std::iter::once(what.to_owned()).chain(columns.iter_mut().filter_map(Iterator::next));
+        tables.add(&title, &["", "created", "scaled to 0", "and back"], row.collect());
+    }
+    tables.add("nothing to do", QUIET, idle.row(format!("at rest with {deployments} Deployments")));
+    tables.add("nothing to do", QUIET, beside.row(format!("{crowd} pods of another scheduler made, changed, deleted")));
+    wrong.extend(waves.into_iter().flat_map(|wave| wave.wrong.into_iter().map(move |why| format!("{}: {why}", wave.name))));
+    wrong.extend(idle.wrong.into_iter().chain(beside.wrong));
+    Ok(wrong)
+}
+
+impl Quiet {
+    fn row(&self, what: String) -> Vec<String> {
+        let (before, after) = self.memory;
+        let memory = format!("{:.1} / {:.1} / {:.1}", before.now, after.peak, after.now);
+        let [seconds, processor] = [format!("{:.0}", self.seconds), format!("{:.2}", self.processor)];
+        vec![what, seconds, counts(&self.calls), self.wrong.len().to_string(), processor, memory]
+    }
 }
 
 async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
@@ -85,6 +96,7 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     let sets = Api::<ReplicaSet>::namespaced(client.clone(), NAMESPACE);
     let name = |number: usize| format!("d-{number:05}");
     let many = u64::try_from(deployments)?;
+    let created = [("create podgroups", many)];
     let retired = [("patch podgroups", many), ("list pods", 3 * many), ("delete podgroups", many)];
     let mut waves = Vec::new();
 
@@ -93,30 +105,21 @@ async fn waves(stage: &mut Stage, deployments: usize) -> Result<Vec<Wave>> {
     until_count(&sets, deployments, "ReplicaSets exist").await?;
     until_count(&groups, deployments, "PodGroups exist").await?;
     until_all_run(&pods, deployments).await?;
-    let calls = log.until_calm(&controller()).await?;
-    keep_and_print(&mut waves, before.until_now(stage, "created", &calls, many, &[("create podgroups", many)]).await?);
+    let calls = until_calm(&mut log, Side::Controller).await?;
+    keep_and_print(&mut waves, before.until_now(stage, "created", &calls, many, &created).await?);
 
-    let (before, mut log) = (Before::of(stage).await?, stage.log()?);
-    each(deployments, AT_ONCE, |number| {
-        let (client, name) = (&client, name(number));
-        async move { scale(client, &name, 0).await }
-    })
-    .await?;
-    until_count(&groups, 0, "the PodGroups are deleted").await?;
-    until_count(&pods, 0, "the pods are gone").await?;
-    let calls = log.until_calm(&controller()).await?;
-    keep_and_print(&mut waves, before.until_now(stage, "scaled to 0", &calls, many, &retired).await?);
-
-    let (before, mut log) = (Before::of(stage).await?, stage.log()?);
-    each(deployments, AT_ONCE, |number| {
-        let (client, name) = (&client, name(number));
-        async move { scale(client, &name, 1).await }
-    })
-    .await?;
-    until_count(&groups, deployments, "the PodGroups are back").await?;
-    until_all_run(&pods, deployments).await?;
-    let calls = log.until_calm(&controller()).await?;
-    keep_and_print(&mut waves, before.until_now(stage, "and back", &calls, many, &[("create podgroups", many)]).await?);
+    for (replicas, there, wave, allowed) in [(0, 0, "scaled to 0", &retired[..]), (1, deployments, "and back", &created[..])] {
+        let (before, mut log) = (Before::of(stage).await?, stage.log()?);
+        each(deployments, AT_ONCE, |number| {
+            let (client, name) = (&client, name(number));
+            async move { scale(client, &name, replicas).await }
+        })
+        .await?;
+        until_count(&groups, there, "the PodGroups have followed").await?;
+        until_all_run(&pods, there).await?;
+        let calls = until_calm(&mut log, Side::Controller).await?;
+        keep_and_print(&mut waves, before.until_now(stage, wave, &calls, many, allowed).await?);
+    }
     Ok(waves)
 }
 
@@ -127,19 +130,17 @@ fn keep_and_print(waves: &mut Vec<Wave>, wave: Wave) {
 }
 
 /// Runs `act` and counts the controller's calls in that time.
-async fn quiet(stage: &Stage, act: impl Future<Output = Result<()>>) -> Result<Quiet> {
-    let pid = stage.controller_pid()?;
+async fn quiet(stage: &Stage, pid: u32, act: impl Future<Output = Result<()>>) -> Result<Quiet> {
     process::forget_peak(pid)?;
-    let (mut log, start): (Log, _) = (stage.log()?, tokio::time::Instant::now());
+    let (mut log, start): (AuditLog, _) = (stage.log()?, tokio::time::Instant::now());
     let (processor, memory) = (process::processor_seconds(pid)?, process::memory(pid)?);
     act.await?;
     // `until_calm` would be wrong here: the controller must be calm all the time.
     let calls = log.fresh()?;
-    let counts = count(&calls, &controller());
-    let work = calls.iter().filter(|call| call.user == controller() && !call.is_upkeep());
+    let work = calls.iter().filter(|call| Side::Controller.sent(call) && !call.is_upkeep());
     Ok(Quiet {
         seconds: start.elapsed().as_secs_f64(),
-        calls: counts,
+        calls: tally(calls.iter().filter(|call| Side::Controller.sent(call))),
         processor: process::processor_seconds(pid)? - processor,
         memory: (memory, process::memory(pid)?),
         wrong: work.take(5).map(|call| format!("{} {} although there is nothing to do", call.kind(), call.name)).collect(),

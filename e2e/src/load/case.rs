@@ -4,10 +4,11 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 
-use super::calls::{Log, Tally};
+use super::calls::{Tally, until_calm};
 use super::check::wrong_groups;
 use super::look::{until_all_run, until_count};
-use super::stage::{AT_ONCE, controller, each};
+use super::stage::{AT_ONCE, Side, each};
+use crate::audit_log::AuditLog;
 use crate::objects::{NAMESPACE, make_node, podgroups};
 use crate::workloads::{Workload, scale};
 use crate::world::World;
@@ -24,7 +25,7 @@ pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
     let many = u64::try_from(DEPLOYMENTS)?;
     let created = [("create podgroups", many)];
     let retired = [("patch podgroups", many), ("list pods", 3 * many), ("delete podgroups", many)];
-    let mut log = Log::from_now(w.cluster().audit_log())?;
+    let mut log = AuditLog::from_now(w.cluster().audit_log())?;
 
     each(DEPLOYMENTS, AT_ONCE, |number| Workload::new(&format!("d-{number}")).asks(&[("cpu", "100m")]).make(&client)).await?;
     until_count(&groups, DEPLOYMENTS, "each Deployment has its PodGroup").await?;
@@ -47,9 +48,9 @@ pub(crate) async fn writes_per_deployment(w: &mut World) -> Result<()> {
 }
 
 /// Checks that the controller made exactly these calls since the last time, except its upkeep.
-async fn expect(log: &mut Log, wave: &str, allowed: &[(&'static str, u64)]) -> Result<()> {
-    let calls = log.until_calm(&controller()).await?;
-    let wrong = Tally::of(&calls, &controller()).wrong(u64::try_from(DEPLOYMENTS)?, allowed);
+async fn expect(log: &mut AuditLog, wave: &str, allowed: &[(&'static str, u64)]) -> Result<()> {
+    let calls = until_calm(log, Side::Controller).await?;
+    let wrong = Tally::of(&calls).wrong(u64::try_from(DEPLOYMENTS)?, allowed);
     ensure!(wrong.is_empty(), "{wave}: {}", wrong.join("; "));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reads memory and processor time of the run's programs from `/proc`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -64,8 +64,27 @@ pub fn processor_seconds(pid: u32) -> Result<f64> {
     Ok(ticks / TICKS)
 }
 
+/// The processor time of every program of a run since a moment.
+pub struct Meter {
+    folder: PathBuf,
+    before: BTreeMap<String, f64>,
+}
+
+impl Meter {
+    /// Starts at the present moment.
+    pub fn start(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), before: all(folder) }
+    }
+
+    /// Returns the milliseconds for each of `count` objects by program.
+    pub fn millis_each(&self, count: usize) -> BTreeMap<String, f64> {
+        let spent = |name: &String, seconds: f64| (seconds - self.before.get(name).copied().unwrap_or_default()) * 1000.0 / count as f64;
+        all(&self.folder).into_iter().map(|(name, seconds)| (name.clone(), spent(&name, seconds))).collect()
+    }
+}
+
 /// Returns the seconds of processor time of every program of the run and of this one (`load`), by name.
-pub fn all(folder: &Path) -> BTreeMap<String, f64> {
+fn all(folder: &Path) -> BTreeMap<String, f64> {
     let mut seconds: BTreeMap<String, f64> = BTreeMap::new();
     let own = [(std::process::id(), Some("load".to_owned()))];
     for (pid, name) in processes_of(folder).into_iter().map(|pid| (pid, name(pid))).chain(own) {

@@ -15,14 +15,17 @@ use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use tokio::time::sleep;
 
-use super::calls::{Call, Log, span};
+use super::calls::until_calm;
 use super::look::until_count;
-use super::process;
-use super::stage::{AT_ONCE, Stage, controller, each};
+use super::process::Meter;
+use super::rate::Rate;
+use super::stage::{AT_ONCE, Side, Stage, each};
+use super::table::Tables;
+use crate::audit_log::{AuditLog, Entry};
 use crate::objects::{NAMESPACE, podgroups};
-use crate::say;
 use crate::wait::secs;
 use crate::workloads::Workload;
+use crate::{chart, say};
 
 /// The numbers of concurrent requests that the flood tries; the best one counts.
 const CONCURRENCIES: [usize; 4] = [8, 16, 32, 64];
@@ -30,53 +33,12 @@ const CONCURRENCIES: [usize; 4] = [8, 16, 32, 64];
 /// The pause between two floods, in which etcd, the garbage collector and the watches complete the last deletion. It is longer than they ever needed.
 const REST: Duration = secs(4);
 
-/// One rate and its cost.
-#[derive(Clone, Debug)]
-pub struct Rate {
-    /// Creations per second.
-    pub per_second: f64,
-    /// Milliseconds of processor time for each creation, by program.
-    pub cost: BTreeMap<String, f64>,
-}
-
-/// The result.
-#[derive(Debug)]
-pub struct Race {
-    /// The number of PodGroups in each flood.
-    pub objects: usize,
-    /// The rate of the flood by the number of concurrent requests.
-    pub tried: Vec<(usize, Rate)>,
-    /// The best number of concurrent requests.
-    pub best: usize,
-    /// The rounds.
-    pub rounds: Vec<Round>,
-}
-
-/// One round: the flood and the controllers in turn.
-#[derive(Debug)]
-pub struct Round {
-    /// The flood.
-    pub flood: Rate,
-    /// The controller, with each requested number of workers (`None`: its default).
-    pub controllers: Vec<(Option<u16>, Rate)>,
-}
-
-impl Race {
-    /// Returns the rate of the controller with this number of workers divided by that of the flood, in rising order.
-    pub fn ratios(&self, workers: Option<u16>) -> Vec<f64> {
-        let of_round = |round: &Round| {
-            let (_, rate) = round.controllers.iter().find(|(number, _)| *number == workers)?;
-            Some(rate.per_second / round.flood.per_second)
-        };
-        let mut ratios: Vec<f64> = self.rounds.iter().filter_map(of_round).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios
-    }
-}
+/// The columns of the table: a row for each controller in each round.
+const COLUMNS: &[&str] = &["round", "flood, 1/s", "controller", "its rate, 1/s", "ratio", "flood, CPU ms each", "controller, CPU ms each"];
 
 /// Runs the race on its own control plane.
-pub async fn run(objects: usize, rounds: usize, workers: &[u16], flags: &[String]) -> Result<Race> {
-    let mut runner = Runner { stage: Stage::start("race", flags).await?, objects };
+pub async fn run(objects: usize, rounds: usize, workers: &[u16], flags: &[String], tables: &mut Tables) -> Result<()> {
+    let mut runner = Runner { stage: Stage::start("race", 0).await?, objects, flags: flags.to_vec() };
     let client = runner.stage.client();
     each(objects, AT_ONCE, |number| Workload::new(&format!("d-{number:05}")).asks(&[("cpu", "100m")]).make(&client)).await?;
     until_count(&Api::<ReplicaSet>::namespaced(client.clone(), NAMESPACE), objects, "ReplicaSets exist").await?;
@@ -90,42 +52,73 @@ pub async fn run(objects: usize, rounds: usize, workers: &[u16], flags: &[String
         tried.push((concurrency, runner.flood(&templates, concurrency).await?));
     }
     let best = tried.iter().max_by(|(_, one), (_, other)| one.per_second.total_cmp(&other.per_second)).map_or(AT_ONCE, |(best, _)| *best);
+    let tried: Vec<String> = tried.iter().map(|(at_once, rate)| format!("{:.0} with {at_once}", rate.per_second)).collect();
+    say::line(format!("flood of {objects} PodGroups by requests under way: {}; taken: {best}", tried.join(", ")));
     let variants: Vec<Option<u16>> = if workers.is_empty() { vec![None] } else { workers.iter().copied().map(Some).collect() };
-    let mut results = Vec::new();
+    let mut ratios: BTreeMap<Option<u16>, Vec<f64>> = BTreeMap::new();
     for round in 1..=rounds {
         // etcd is smaller for the first one, so they take turns.
+        let mut order: Vec<Turn> = std::iter::once(Turn::Flood).chain(variants.iter().copied().map(Turn::Controller)).collect();
+        if round % 2 == 0 {
+            order.reverse();
+        }
         let (mut flood, mut controllers) = (None, Vec::new());
-        if round % 2 == 1 {
-            flood = Some(runner.flood(&templates, best).await?);
+        for turn in order {
+            match turn {
+                Turn::Flood => flood = Some(runner.flood(&templates, best).await?),
+                Turn::Controller(workers) => controllers.push((workers, runner.controlled(workers).await?)),
+            }
         }
-        let order: Vec<Option<u16>> = if round % 2 == 1 { variants.clone() } else { variants.iter().rev().copied().collect() };
-        for workers in order {
-            controllers.push((workers, runner.controlled(workers).await?));
+        let flood = flood.context("the flood has no turn")?;
+        for (workers, rate) in controllers {
+            let (name, ratio) = (label(workers), rate.per_second / flood.per_second);
+            say::line(format!("  round {round}: flood {:.0}/s, controller ({name}) {:.0}/s", flood.per_second, rate.per_second));
+            ratios.entry(workers).or_default().push(ratio);
+            let [flooded, made] = [&flood, &rate].map(|rate| format!("{:.0}", rate.per_second));
+            let (of_flood, of_controller) = (costs(&flood, "load"), costs(&rate, chart::CONTROLLER));
+            let row = vec![round.to_string(), flooded, name, made, format!("{ratio:.2}"), of_flood, of_controller];
+            tables.add("PodGroup creations per second", COLUMNS, row);
         }
-        let flood = match flood {
-            Some(flood) => flood,
-            None => runner.flood(&templates, best).await?,
-        };
-        let rates: Vec<String> =
-            controllers.iter().map(|(workers, rate)| format!("{} {:.0}/s", label(*workers), rate.per_second)).collect();
-        say::line(format!("  round {round}: flood {:.0}/s, controller: {}", flood.per_second, rates.join(", ")));
-        results.push(Round { flood, controllers });
     }
     let ended = runner.stage.ended();
     ensure!(ended.is_empty(), "{}", ended.join("; "));
-    Ok(Race { objects, tried, best, rounds: results })
+    for (workers, mut ratios) in ratios {
+        ratios.sort_by(f64::total_cmp);
+        if let (Some(least), Some(median), Some(most)) = (ratios.first(), ratios.get(ratios.len() / 2), ratios.last()) {
+            let row = [*median, *least, *most].map(|ratio| format!("{ratio:.2}"));
+            let row = std::iter::once(label(workers)).chain(row).collect();
+            tables.add("controller by flood", &["controller", "median", "least", "most"], row);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the cost of the control plane and of the program that made the objects.
+fn costs(rate: &Rate, maker: &str) -> String {
+    let told = |name: &&String| ["etcd", "kube-apiserver", "kube-controller-manager", maker].contains(&name.as_str());
+    let parts: Vec<String> = rate.cost.iter().filter(|(name, _)| told(name)).map(|(name, millis)| format!("{name} {millis:.2}")).collect();
+    parts.join(", ")
+}
+
+/// What creates the PodGroups next.
+enum Turn {
+    Flood,
+    /// With this number of workers.
+    Controller(Option<u16>),
 }
 
 struct Runner {
     stage: Stage,
     objects: usize,
+    /// Of the controller.
+    flags: Vec<String>,
 }
 
 impl Runner {
     async fn flood(&mut self, templates: &[DynamicObject], concurrency: usize) -> Result<Rate> {
         self.clear().await?;
         let groups = podgroups(&self.stage.client());
-        let (mut log, before) = self.begin()?;
+        let (mut log, meter) = (self.stage.log()?, self.stage.meter());
         each(templates.len(), concurrency, |number| {
             let (groups, template) = (&groups, templates.get(number));
             async move {
@@ -134,18 +127,18 @@ impl Runner {
             }
         })
         .await?;
-        self.end(&mut log, before, "load", |call| call.user != controller()).await
+        self.rate(&mut log, &meter, |call| !Side::Controller.sent(call)).await
     }
 
     async fn controlled(&mut self, workers: Option<u16>) -> Result<Rate> {
         self.clear().await?;
         let groups = podgroups(&self.stage.client());
-        let (mut log, before) = self.begin()?;
-        let flags: Vec<String> = workers.iter().map(|workers| format!("--workers={workers}")).collect();
-        self.stage.start_controller(&flags).await?;
+        let (mut log, meter) = (self.stage.log()?, self.stage.meter());
+        let flags: Vec<String> = self.flags.iter().cloned().chain(workers.map(|workers| format!("--workers={workers}"))).collect();
+        self.stage.start_side(Side::Controller, &flags).await?;
         until_count(&groups, self.objects, "the controller has created the PodGroups").await?;
-        let rate = self.end(&mut log, before, "podgroup-controller", |call| call.user == controller()).await;
-        self.stage.stop_controller().await?;
+        let rate = self.rate(&mut log, &meter, |call| Side::Controller.sent(call)).await;
+        self.stage.stop().await?;
         rate
     }
 
@@ -158,29 +151,18 @@ impl Runner {
         Ok(())
     }
 
-    fn begin(&self) -> Result<(Log, BTreeMap<String, f64>)> {
-        Ok((self.stage.log()?, process::all(self.stage.cluster().scratch().folder())))
-    }
-
-    /// Returns the rate of the creations that `filter` accepts, and their cost: all of the control plane, and the program that made them.
-    async fn end(&self, log: &mut Log, before: BTreeMap<String, f64>, maker: &str, filter: impl Fn(&Call) -> bool) -> Result<Rate> {
-        let after = process::all(self.stage.cluster().scratch().folder());
-        let calls = log.until_calm(&controller()).await?;
-        let made: Vec<&Call> = calls.iter().filter(|call| call.kind() == "create podgroups" && call.code == 201 && filter(call)).collect();
+    /// Returns the rate of the creations that `filter` accepts.
+    async fn rate(&self, log: &mut AuditLog, meter: &Meter, filter: impl Fn(&Entry) -> bool) -> Result<Rate> {
+        let cost = meter.millis_each(self.objects);
+        let calls = until_calm(log, Side::Controller).await?;
+        let made: Vec<&Entry> = calls.iter().filter(|call| call.kind() == "create podgroups" && call.code == 201 && filter(call)).collect();
         ensure!(made.len() == self.objects, "{} creations in the audit log for {} PodGroups", made.len(), self.objects);
-        let took = span(made.iter().copied()).context("there are fewer than two creations")?.as_secs_f64();
-        let count = self.objects as f64;
-        let cost = after.into_iter().map(|(name, seconds)| {
-            let spent = seconds - before.get(&name).copied().unwrap_or_default();
-            (name, spent * 1000.0 / count)
-        });
-        let told = |name: &String| ["etcd", "kube-apiserver", "kube-controller-manager", maker].contains(&name.as_str());
-        Ok(Rate { per_second: count / took, cost: cost.filter(|(name, _)| told(name)).collect() })
+        Rate::of(made.into_iter(), cost)
     }
 }
 
 /// Returns the label of a controller with this number of workers.
-pub fn label(workers: Option<u16>) -> String {
+fn label(workers: Option<u16>) -> String {
     workers.map_or("as it is".to_owned(), |workers| format!("{workers} workers"))
 }
 

@@ -1,80 +1,61 @@
-//! Prints the results as the tables of `docs/performance.md`, so that a run can be compared with it.
+//! Prints results as the tables of `docs/performance.md`, so that a run can be compared with it.
 
 use std::collections::BTreeMap;
 
-use super::burst::{Burst, Quiet};
-use super::race::{Race, Rate, label};
-use super::wave::Wave;
 use crate::say;
 
-/// Prints the table of the race.
-pub fn race(race: &Race) {
-    say::headline("PodGroup creations per second");
-    let tried = race.tried.iter().map(|(at_once, rate)| format!("{:.0} with {at_once}", rate.per_second));
-    let tried: Vec<String> = tried.collect();
-    say::line(format!("flood of {} PodGroups by requests under way: {}; taken: {}\n", race.objects, tried.join(", "), race.best));
-    say::line("| round | flood, 1/s | controller | its rate, 1/s | ratio | flood, CPU ms each | controller, CPU ms each |");
-    say::line("|---|---|---|---|---|---|---|");
-    for (number, round) in race.rounds.iter().enumerate() {
-        for (workers, rate) in &round.controllers {
-            let (flood, ratio) = (round.flood.per_second, rate.per_second / round.flood.per_second);
-            let (name, own, other) = (label(*workers), costs(&round.flood), costs(rate));
-            say::line(format!("| {} | {flood:.0} | {name} | {:.0} | {ratio:.2} | {own} | {other} |", number + 1, rate.per_second));
+/// A table with a row for each measurement.
+#[derive(Debug)]
+pub struct Table {
+    title: String,
+    columns: &'static [&'static str],
+    rows: Vec<Vec<String>>,
+}
+
+/// The tables of a run, in the order in which they began.
+#[derive(Debug, Default)]
+pub struct Tables(Vec<Table>);
+
+impl Tables {
+    /// Adds a row to the table with this title.
+    pub fn add(&mut self, title: &str, columns: &'static [&'static str], row: Vec<String>) {
+        match self.0.iter_mut().find(|table| table.title == title) {
+            Some(table) => table.rows.push(row),
+            None => self.0.push(Table { title: title.to_owned(), columns, rows: vec![row] }),
         }
     }
-    let mut variants: Vec<Option<u16>> = race.rounds.iter().flat_map(|round| &round.controllers).map(|(workers, _)| *workers).collect();
-    variants.sort_unstable();
-    variants.dedup();
-    for workers in variants {
-        let ratios = race.ratios(workers);
-        if let (Some(least), Some(median), Some(most)) = (ratios.first(), ratios.get(ratios.len() / 2), ratios.last()) {
-            say::line(format!("controller ({}) by flood: median {median:.2}, least {least:.2}, most {most:.2}", label(workers)));
+
+    /// Prints all tables.
+    pub fn say(&self) {
+        for Table { title, columns, rows } in &self.0 {
+            say::headline(title);
+            say::line(format!("| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len())));
+            rows.iter().for_each(|row| say::line(format!("| {} |", row.join(" | "))));
         }
     }
 }
 
-fn costs(rate: &Rate) -> String {
-    let parts: Vec<String> = rate.cost.iter().map(|(name, millis)| format!("{name} {millis:.2}")).collect();
-    parts.join(", ")
-}
-
-/// Prints the tables of the burst.
-pub fn burst(burst: &Burst) {
-    say::headline(format!("{} Deployments at once, to 0, and back", burst.deployments));
-    let names: Vec<&str> = burst.waves.iter().map(|wave| wave.name).collect();
-    say::line(format!("| | {} |", names.join(" | ")));
-    say::line(format!("|---|{}", "---|".repeat(names.len())));
-    let row = |what: &str, figure: &dyn Fn(&Wave) -> String| {
-        let figures: Vec<String> = burst.waves.iter().map(figure).collect();
-        say::line(format!("| {what} | {} |", figures.join(" | ")));
-    };
-    let many = burst.deployments as f64;
-    row("last change of a ReplicaSet to last write on a PodGroup, s", &|wave| format!("{:.2}", wave.behind));
-    row("first request of the wave to last write on a PodGroup, s", &|wave| format!("{:.1}", wave.took));
-    row("change of a ReplicaSet to its PodGroup, ms: median / 99 % / longest", &|wave| {
-        wave.each.map_or("–".to_owned(), |[median, most, longest]| format!("{median:.0} / {most:.0} / {longest:.0}"))
-    });
-    row("controller's calls", &|wave| calls(&wave.calls.all));
-    row("of these, conflicts with a status write", &|wave| wave.calls.conflicts.to_string());
-    row("calls per Deployment, and per pod", &|wave| format!("{:.2}", wave.calls.all.values().sum::<u64>() as f64 / many));
-    row("controller's CPU, s (ms per Deployment)", &|wave| format!("{:.2} ({:.2})", wave.processor, wave.processor * 1000.0 / many));
-    row("controller's memory, MiB: peak / after", &|wave| format!("{:.1} / {:.1}", wave.memory.peak, wave.memory.now));
-    say::line(format!("\ncontroller's memory at the start: {:.1} MiB", burst.empty.now));
-    say::headline("nothing to do");
-    say::line("| | seconds | controller's calls | other than lease and watch | controller's CPU, s | memory, MiB: before / peak / after |");
-    say::line("|---|---|---|---|---|---|");
-    quiet(&format!("at rest with {} Deployments", burst.deployments), &burst.idle);
-    quiet(&format!("{} pods of another scheduler made, changed, deleted", burst.crowd_pods), &burst.crowd);
-}
-
-fn quiet(what: &str, quiet: &Quiet) {
-    let (before, after) = quiet.memory;
-    let memory = format!("{:.1} / {:.1} / {:.1}", before.now, after.peak, after.now);
-    let (all, processor, wrong) = (calls(&quiet.calls), quiet.processor, quiet.wrong.len());
-    say::line(format!("| {what} | {:.0} | {all} | {wrong} | {processor:.2} | {memory} |", quiet.seconds));
-}
-
-fn calls(counts: &BTreeMap<String, u64>) -> String {
+/// Returns counts as `3 create pods, 4 patch pods`.
+pub fn counts(counts: &BTreeMap<String, u64>) -> String {
     let parts: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
+/// Returns the median, the 99th percentile and the largest value; `None` without values.
+pub fn percentiles(mut values: Vec<f64>) -> Option<[f64; 3]> {
+    values.sort_by(f64::total_cmp);
+    let at = |percent: usize| values.get((values.len() * percent / 100).min(values.len().saturating_sub(1))).copied();
+    Some([at(50)?, at(99)?, at(100)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_99th_percentile_of_a_hundred_values_is_found() {
+        assert_eq!(percentiles((0..100).rev().map(f64::from).collect()), Some([50.0, 99.0, 99.0]));
+        assert_eq!(percentiles((0..1000).map(f64::from).collect()), Some([500.0, 990.0, 999.0]));
+        assert!(percentiles(Vec::new()).is_none());
+    }
 }

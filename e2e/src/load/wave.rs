@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use k8s_openapi::jiff::Timestamp;
 
-use super::calls::{Call, Tally};
+use super::calls::Tally;
 use super::counters::Counters;
 use super::process::{self, Memory};
-use super::stage::{Stage, controller, refused};
+use super::stage::{Side, Stage, refused};
+use super::table::{counts, percentiles};
+use crate::audit_log::Entry;
+use crate::chart;
 
 /// The result of one wave.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ pub struct Before {
 impl Before {
     /// Reads the present state.
     pub async fn of(stage: &Stage) -> Result<Self> {
-        let pid = stage.controller_pid()?;
+        let pid = stage.pid(chart::CONTROLLER)?;
         process::forget_peak(pid)?;
         Ok(Self { counters: Counters::read(stage.cluster()).await?, processor: process::processor_seconds(pid)?, pid })
     }
@@ -54,24 +57,23 @@ impl Before {
         self,
         stage: &mut Stage,
         name: &'static str,
-        calls: &[Call],
+        calls: &[Entry],
         objects: u64,
         allowed: &[(&'static str, u64)],
     ) -> Result<Wave> {
         let grown = Counters::read(stage.cluster()).await?.since(&self.counters);
-        let user = controller();
-        let own: Vec<Call> = calls.iter().filter(|call| call.user == user).cloned().collect();
-        let tally = Tally::of(&own, &user);
+        let own: Vec<&Entry> = calls.iter().filter(|call| Side::Controller.sent(call)).collect();
+        let tally = Tally::of(calls);
         let mut wrong = tally.wrong(objects, allowed);
         wrong.extend(disagreement(&tally.all, &grown));
         wrong.extend(refused(calls));
         wrong.extend(stage.ended());
-        let changes = |call: &&Call| call.what == "replicasets" && matches!(call.verb.as_str(), "create" | "update" | "patch");
-        let writes = |call: &&Call| call.what == "podgroups" && matches!(call.verb.as_str(), "create" | "delete" | "patch");
-        let asks = |call: &&Call| matches!(call.what.as_str(), "deployments" | "deployments/scale") && call.verb != "watch";
-        let first = calls.iter().filter(asks).map(|call| call.began).min();
-        let last_change = calls.iter().filter(changes).map(|call| call.ended).max();
-        let last_write = own.iter().filter(writes).map(|call| call.ended).max();
+        let changes = |call: &&Entry| call.resource == "replicasets" && matches!(call.verb.as_str(), "create" | "update" | "patch");
+        let writes = |call: &&Entry| call.resource == "podgroups" && matches!(call.verb.as_str(), "create" | "delete" | "patch");
+        let asks = |call: &&Entry| matches!(call.resource.as_str(), "deployments" | "deployments/scale") && call.verb != "watch";
+        let first = calls.iter().filter(asks).map(|call| call.received).min();
+        let last_change = calls.iter().filter(changes).map(|call| call.answered).max();
+        let last_write = own.iter().copied().filter(writes).map(|call| call.answered).max();
         Ok(Wave {
             name,
             calls: tally,
@@ -85,6 +87,36 @@ impl Before {
     }
 }
 
+/// What the table says of each wave: see [`Wave::figures`].
+pub const FIGURES: [&str; 8] = [
+    "last change of a ReplicaSet to last write on a PodGroup, s",
+    "first request of the wave to last write on a PodGroup, s",
+    "change of a ReplicaSet to its PodGroup, ms: median / 99 % / longest",
+    "controller's calls",
+    "of these, conflicts with a status write",
+    "calls per Deployment, and per pod",
+    "controller's CPU, s (ms per Deployment)",
+    "controller's memory, MiB: peak / after",
+];
+
+impl Wave {
+    /// Returns the values of [`FIGURES`], of this many Deployments.
+    pub fn figures(&self, deployments: usize) -> [String; 8] {
+        let many = deployments as f64;
+        let each = self.each.map(|[median, most, longest]| format!("{median:.0} / {most:.0} / {longest:.0}"));
+        [
+            format!("{:.2}", self.behind),
+            format!("{:.1}", self.took),
+            each.unwrap_or_else(|| "–".to_owned()),
+            counts(&self.calls.all),
+            self.calls.conflicts.to_string(),
+            format!("{:.2}", self.calls.all.values().sum::<u64>() as f64 / many),
+            format!("{:.2} ({:.2})", self.processor, self.processor * 1000.0 / many),
+            format!("{:.1} / {:.1}", self.memory.peak, self.memory.now),
+        ]
+    }
+}
+
 /// Compares the audit log with the API server's metrics, which have no user. Only the controller creates and deletes PodGroups here, and only
 /// statuses of pods are patched, so both must be equal.
 fn disagreement(counts: &BTreeMap<String, u64>, grown: &BTreeMap<String, u64>) -> Vec<String> {
@@ -95,18 +127,20 @@ fn disagreement(counts: &BTreeMap<String, u64>, grown: &BTreeMap<String, u64>) -
     differ.map(|(kind, ours, theirs)| format!("{kind}: {ours} in the audit log, {theirs} in the API server's metrics")).collect()
 }
 
-fn latencies<'a>(changes: impl Iterator<Item = &'a Call>, own: &[Call]) -> Option<[f64; 3]> {
+/// Returns the name of the first owner in the body of a request.
+fn owner(call: &Entry) -> Option<&str> {
+    call.body.pointer("/metadata/ownerReferences/0/name")?.as_str()
+}
+
+fn latencies<'a>(changes: impl Iterator<Item = &'a Entry>, own: &[&Entry]) -> Option<[f64; 3]> {
     let mut changed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for change in changes {
-        changed.insert(&change.name, change.ended);
+        changed.insert(&change.name, change.answered);
     }
     let created = own.iter().filter(|call| call.kind() == "create podgroups");
     // A creation with a change before the wave has no latency in this wave.
-    let mut millis: Vec<f64> =
-        created.filter_map(|call| Some(seconds_between(Some(*changed.get(call.owner.as_str())?), Some(call.ended)) * 1000.0)).collect();
-    millis.sort_by(f64::total_cmp);
-    let at = |percent: usize| millis.get((millis.len() * percent / 100).min(millis.len().saturating_sub(1))).copied();
-    Some([at(50)?, at(99)?, at(100)?])
+    let millis = created.filter_map(|call| Some(seconds_between(Some(*changed.get(owner(call)?)?), Some(call.answered)) * 1000.0));
+    percentiles(millis.collect())
 }
 
 fn seconds_between(from: Option<Timestamp>, to: Option<Timestamp>) -> f64 {

@@ -1,11 +1,11 @@
-//! Judges the requests of the two programs from the lines of the API server's audit log (checks 7 and 8, and the requests of check 9). Pure.
+//! Judges the requests of the two programs from the entries of the API server's audit log (checks 7 and 8, and the requests of check 9). Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::finding::Finding;
+use crate::audit_log::Entry;
 
 /// One kind of API call: user, verb and resource (`podgroups`, `pods/binding`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,50 +81,33 @@ impl Audit {
         self.markers.iter().any(|known| known == marker)
     }
 
-    /// Reads one line. `now`, in milliseconds, becomes the time of a finding.
-    ///
-    /// A line that is not a JSON event is a finding of check 0, because the observer cannot see what the line said.
-    pub fn line(&mut self, line: &str, now: i64) {
-        let Ok(event) = serde_json::from_str::<Value>(line) else {
-            self.found(0, "audit log", "a line is not JSON", now);
-            return;
-        };
-        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        // One request has several stages. `Panic` is the last stage of a request if its handler crashed.
-        if !matches!(text("/stage"), "ResponseComplete" | "Panic") {
-            return;
-        }
-        let user = Some(text("/impersonatedUser/username")).filter(|user| !user.is_empty()).unwrap_or(text("/user/username"));
-        let (verb, name, resource) = (text("/verb"), text("/objectRef/name"), resource(&event));
-        if name.starts_with(super::MARKER_PREFIX) {
-            self.markers.push(name.to_owned());
+    /// Judges one request. `now`, in milliseconds, becomes the time of a finding.
+    pub fn judge(&mut self, entry: &Entry, now: i64) {
+        let (user, verb, resource) = (&entry.user, entry.verb.as_str(), entry.resource.as_str());
+        if entry.name.starts_with(super::MARKER_PREFIX) {
+            self.markers.push(entry.name.clone());
             self.bound_before_marker = self.bound;
         }
-        *self.calls.entry(Call { user: user.to_owned(), verb: verb.to_owned(), resource: resource.clone() }).or_default() += 1;
-        let object = format!("{resource} {}/{name}", text("/objectRef/namespace"));
-        let code = event.pointer("/responseStatus/code").and_then(Value::as_i64);
-        let of_group = resource == "podgroups" && text("/objectRef/apiGroup") == "scheduling.volcano.sh";
-        let received = received(&event).unwrap_or(now);
-        let judged = received > self.begins;
+        *self.calls.entry(Call { user: user.clone(), verb: verb.to_owned(), resource: resource.to_owned() }).or_default() += 1;
+        let object = format!("{resource} {}/{}", entry.namespace, entry.name);
+        let judged = entry.received.as_millisecond() > self.begins;
         if judged
-            && user == self.controller
-            && of_group
-            && let Some(fault) = unguarded(&event, verb)
+            && *user == self.controller
+            && (entry.group.as_str(), resource) == ("scheduling.volcano.sh", "podgroups")
+            && let Some(fault) = unguarded(entry)
         {
             self.found(7, &object, &fault, now);
         }
-        if user == self.scheduler && code.is_some_and(|code| (200..300).contains(&code)) {
-            if resource == "pods/eviction" && text("/requestURI").contains("dryRun=All") {
+        if *user == self.scheduler && entry.succeeded() {
+            if resource == "pods/eviction" && entry.uri.contains("dryRun=All") {
                 self.agreed.insert(object.clone());
             } else if judged {
-                self.scheduler_did(verb, &resource, &object, now);
+                self.scheduler_did(verb, resource, &object, now);
             }
         }
-        // A terminating namespace refuses creations with the same code. A program cannot always know in time that the namespace terminates.
-        let ending = text("/responseStatus/message").contains("because it is being terminated");
-        let excused = self.excused.holds(received);
-        if judged && code == Some(403) && !ending && !excused && self.watched.iter().any(|watched| watched == user) {
-            self.found(8, &object, &format!("{user} may not {verb} this resource: {}", text("/responseStatus/message")), now);
+        let excused = self.excused.holds(entry.received.as_millisecond());
+        if judged && entry.code == 403 && entry.is_refused() && !excused && self.watched.contains(user) {
+            self.found(8, &object, &format!("{user} may not {verb} this resource: {}", entry.message), now);
         }
     }
 
@@ -155,7 +138,7 @@ impl Audit {
 
 /// Periods in which refusals are excused, because an API server that has just started refuses every user until it has read the roles.
 ///
-/// The time at which the API server received the request decides, in milliseconds. The time at which the line is read does not matter.
+/// The time at which the API server received the request decides, in milliseconds. The time at which the log is read does not matter.
 #[derive(Debug, Clone, Default)]
 pub struct Excused(Vec<(i64, Option<i64>)>);
 
@@ -178,41 +161,18 @@ impl Excused {
     }
 }
 
-/// Returns when the API server received the request, in milliseconds.
-pub fn received(event: &Value) -> Option<i64> {
-    let text = event.get("requestReceivedTimestamp")?.as_str()?;
-    Some(text.parse::<Timestamp>().ok()?.as_millisecond())
-}
-
 /// Check 7: describes which preconditions a delete of a PodGroup does not have. `None` when it has both.
-fn unguarded(event: &Value, verb: &str) -> Option<String> {
-    if verb == "deletecollection" {
-        return Some("deleted with deletecollection, which has no preconditions".to_owned());
+fn unguarded(entry: &Entry) -> Option<String> {
+    match entry.verb.as_str() {
+        "deletecollection" => return Some("deleted with deletecollection, which has no preconditions".to_owned()),
+        "delete" => {}
+        _ => return None,
     }
-    if verb != "delete" {
-        return None;
-    }
-    let stated = |key: &str| {
-        event.pointer(&format!("/requestObject/preconditions/{key}")).and_then(Value::as_str).is_some_and(|value| !value.is_empty())
-    };
-    let missing: Vec<&str> = ["uid", "resourceVersion"].into_iter().filter(|key| !stated(key)).collect();
     // Below the audit level Request the log has no body, so the preconditions cannot be seen. This must be a finding, too.
-    (!missing.is_empty()).then(|| {
-        format!(
-            "DELETE without the preconditions {} (audit level {})",
-            missing.join(" and "),
-            event.get("level").and_then(Value::as_str).unwrap_or("?")
-        )
-    })
-}
-
-fn resource(event: &Value) -> String {
-    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    match (text("/objectRef/resource"), text("/objectRef/subresource")) {
-        (Some(resource), Some(sub)) => format!("{resource}/{sub}"),
-        (Some(resource), None) => resource.to_owned(),
-        (None, _) => text("/requestURI").unwrap_or("?").split('?').next().unwrap_or("?").to_owned(),
-    }
+    let stated =
+        |key: &str| entry.body.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str).is_some_and(|value| !value.is_empty());
+    let missing: Vec<&str> = ["uid", "resourceVersion"].into_iter().filter(|key| !stated(key)).collect();
+    (!missing.is_empty()).then(|| format!("DELETE without the preconditions {}; its body: {}", missing.join(" and "), entry.body))
 }
 
 /// Check 8: returns a description when the number of calls grows faster than the number of events, from a small run to a large run.
@@ -229,70 +189,73 @@ pub fn superlinear(small: (u64, u64), large: (u64, u64), fixed: u64) -> Option<S
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::jiff::Timestamp;
     use serde_json::json;
 
     use super::*;
+    use crate::audit_log::tests::entry;
 
-    fn findings(user: &str, verb: &str, more: Value) -> Vec<u8> {
+    /// Returns an audit that has judged these entries.
+    fn judged(entries: &[Entry]) -> Audit {
         let mut audit = Audit::new("c", "s");
-        let mut event = json!({"stage": "ResponseComplete", "level": "Request", "verb": verb, "user": {"username": user},
-            "objectRef": {"resource": "podgroups", "apiGroup": "scheduling.volcano.sh", "namespace": "n", "name": "g"}});
-        event.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
-        audit.line(&event.to_string(), 0);
-        assert_eq!(audit.calls().values().sum::<u64>(), 1);
-        audit.findings().iter().map(|finding| finding.check).collect()
+        entries.iter().for_each(|entry| audit.judge(entry, 0));
+        audit
+    }
+
+    fn checks(entries: &[Entry]) -> Vec<u8> {
+        judged(entries).findings().iter().map(|finding| finding.check).collect()
+    }
+
+    fn received(second: i64, entry: Entry) -> Entry {
+        Entry { received: Timestamp::from_second(second).unwrap(), ..entry }
+    }
+
+    /// Returns a request of the scheduler for a subresource of a pod.
+    fn pod(sub: &str, query: &str, code: u16) -> Entry {
+        Entry { uri: format!("/api/v1/namespaces/n/pods/x/{sub}{query}"), ..entry("s", &format!("create pods/{sub}"), code) }
     }
 
     #[test]
     fn a_delete_by_the_controller_needs_both_preconditions() {
-        let guards = |guards: Value| json!({"requestObject": {"preconditions": guards}});
-        assert!(findings("c", "delete", guards(json!({"uid": "u", "resourceVersion": "7"}))).is_empty());
-        assert_eq!(findings("c", "delete", guards(json!({"uid": "u"}))), [7]);
-        assert_eq!(findings("c", "delete", guards(json!({"resourceVersion": "7"}))), [7]);
-        assert_eq!(findings("c", "delete", json!({})), [7]);
-        assert_eq!(findings("c", "deletecollection", json!({})), [7]);
-        assert!(findings("other-user", "delete", json!({})).is_empty());
-        assert_eq!(findings("other-user", "delete", json!({"impersonatedUser": {"username": "c"}})), [7]);
-        assert!(findings("c", "patch", json!({})).is_empty());
+        let found = |user: &str, verb: &str, guards: Value| {
+            let (group, body) = ("scheduling.volcano.sh".to_owned(), json!({"preconditions": guards}));
+            checks(&[Entry { group, body, ..entry(user, &format!("{verb} podgroups"), 200) }])
+        };
+        assert!(found("c", "delete", json!({"uid": "u", "resourceVersion": "7"})).is_empty());
+        assert_eq!(found("c", "delete", json!({"uid": "u"})), [7]);
+        assert_eq!(found("c", "delete", json!({"resourceVersion": "7"})), [7]);
+        assert_eq!(found("c", "delete", json!({})), [7]);
+        assert_eq!(found("c", "deletecollection", json!({})), [7]);
+        assert!(found("other-user", "delete", json!({})).is_empty());
+        assert!(found("c", "patch", json!({})).is_empty());
     }
 
     #[test]
     fn the_scheduler_evicts_after_a_dry_run_and_deletes_no_pod() {
-        let request = |verb: &str, sub: &str, query: &str, code: u16| {
-            json!({"stage": "ResponseComplete", "verb": verb, "user": {"username": "s"}, "responseStatus": {"code": code},
-                "requestURI": format!("/api/v1/namespaces/n/pods/p/{sub}{query}"),
-                "objectRef": {"resource": "pods", "subresource": sub, "namespace": "n", "name": "p"}})
-        };
-        let found = |lines: &[Value]| {
-            let mut audit = Audit::new("c", "s");
-            lines.iter().for_each(|line| audit.line(&line.to_string(), 0));
-            (audit.findings().iter().map(|finding| finding.check).collect::<Vec<_>>(), audit.bound)
-        };
-        let (dry, real) = (request("create", "eviction", "?dryRun=All", 201), request("create", "eviction", "", 201));
+        let found = |entries: &[Entry]| (checks(entries), judged(entries).bound);
+        let (dry, real) = (pod("eviction", "?dryRun=All", 201), pod("eviction", "", 201));
         assert_eq!(found(&[dry, real.clone()]), (vec![], 0));
         assert_eq!(found(std::slice::from_ref(&real)), (vec![9], 0));
-        assert_eq!(found(&[request("create", "eviction", "?dryRun=All", 429), real]), (vec![9], 0));
-        assert_eq!(found(&[request("delete", "", "", 200)]), (vec![9], 0));
-        assert_eq!(found(&[request("create", "binding", "", 201), request("create", "binding", "", 409)]), (vec![], 1));
+        assert_eq!(found(&[pod("eviction", "?dryRun=All", 429), real]), (vec![9], 0));
+        assert_eq!(found(&[entry("s", "delete pods", 200)]), (vec![9], 0));
+        assert_eq!(found(&[pod("binding", "", 201), pod("binding", "", 409)]), (vec![], 1));
     }
 
     #[test]
     fn a_refusal_of_either_program_is_found_but_not_a_refusal_by_a_terminating_namespace() {
-        let refused = |message: &str| json!({"responseStatus": {"code": 403, "message": message}});
-        assert_eq!(findings("s", "get", refused("no")), [8]);
-        assert!(findings("other-user", "get", refused("no")).is_empty());
-        assert!(findings("s", "create", refused("namespace n: because it is being terminated")).is_empty());
+        assert_eq!(checks(&[entry("s", "get podgroups", 403), entry("c", "get podgroups", 403)]), [8, 8]);
+        assert!(checks(&[entry("other-user", "get podgroups", 403)]).is_empty());
+        let message = "namespace n: because it is being terminated".to_owned();
+        assert!(checks(&[Entry { message, ..entry("s", "create podgroups", 403) }]).is_empty());
     }
 
     #[test]
     fn a_refusal_is_excused_when_the_request_was_received_while_the_api_server_started() {
-        let found = |second: u32| {
+        let found = |second: i64| {
             let mut audit = Audit::new("c", "s");
             audit.excused().begin(10_000);
             audit.excused().end(20_000);
-            let line = json!({"stage": "ResponseComplete", "verb": "get", "user": {"username": "s"}, "objectRef": {"resource": "pods"},
-                "responseStatus": {"code": 403}, "requestReceivedTimestamp": format!("1970-01-01T00:00:{second:02}.000000Z")});
-            audit.line(&line.to_string(), 15_000);
+            audit.judge(&received(second, entry("s", "get pods", 403)), 15_000);
             audit.findings().len()
         };
         assert_eq!([9, 10, 20, 21].map(found), [1, 0, 0, 1]);
@@ -303,47 +266,29 @@ mod tests {
 
     #[test]
     fn what_was_received_before_the_reader_began_is_counted_and_not_judged() {
-        let request = |second: u32, sub: &str, query: &str, code: u16| {
-            json!({"stage": "ResponseComplete", "verb": "create", "user": {"username": "s"}, "responseStatus": {"code": code},
-                "requestURI": format!("/api/v1/namespaces/n/pods/p/{sub}{query}"),
-                "objectRef": {"resource": "pods", "subresource": sub, "namespace": "n", "name": "p"},
-                "requestReceivedTimestamp": format!("1970-01-01T00:00:{second:02}.000000Z")})
-        };
         let mut audit = Audit::new("c", "s");
         audit.begins_after(10_000);
-        for line in [
-            request(9, "eviction", "", 201),
-            request(9, "eviction", "?dryRun=All", 201),
-            request(9, "binding", "", 403),
-            request(10, "binding", "", 201),
-            request(11, "binding", "", 201),
-            request(11, "eviction", "", 201),
+        for (second, request) in [
+            (9, pod("eviction", "", 201)),
+            (9, pod("eviction", "?dryRun=All", 201)),
+            (9, pod("binding", "", 403)),
+            (10, pod("binding", "", 201)),
+            (11, pod("binding", "", 201)),
+            (11, pod("eviction", "", 201)),
         ] {
-            audit.line(&line.to_string(), 20_000);
+            audit.judge(&received(second, request), 20_000);
         }
         assert_eq!((audit.findings(), audit.bound, audit.calls().values().sum::<u64>()), (&[][..], 1, 6));
-        audit.line(&request(11, "binding", "", 403).to_string(), 20_000);
+        audit.judge(&received(11, pod("binding", "", 403)), 20_000);
         assert_eq!(audit.findings().len(), 1);
     }
 
     #[test]
     fn bindings_that_the_log_has_after_the_last_marker_need_not_be_judged_yet() {
-        let line = |user: &str, verb: &str, resource: &str, sub: &str, name: &str| {
-            let reference = json!({"resource": resource, "subresource": sub, "namespace": "n", "name": name});
-            json!({"stage": "ResponseComplete", "verb": verb, "user": {"username": user}, "objectRef": reference, "responseStatus": {"code": 201}}).to_string()
-        };
-        let (binding, marker) = (line("s", "create", "pods", "binding", "p"), |name: &str| line("admin", "get", "podgroups", "", name));
-        let mut audit = Audit::new("c", "s");
-        let mut seen = Vec::new();
-        for each in [
-            &binding,
-            &marker(&format!("{}1", super::super::MARKER_PREFIX)),
-            &binding,
-            &marker(&format!("{}2", super::super::MARKER_PREFIX)),
-        ] {
-            audit.line(each, 0);
-            seen.push(audit.bound_before_marker());
-        }
+        let marker =
+            |number: u8| Entry { name: format!("{}{number}", super::super::MARKER_PREFIX), ..entry("admin", "get podgroups", 404) };
+        let log = [pod("binding", "", 201), marker(1), pod("binding", "", 201), marker(2)];
+        let seen: Vec<u64> = (1..=log.len()).map(|length| judged(&log[..length]).bound_before_marker()).collect();
         assert_eq!(seen, [0, 1, 1, 2]);
     }
 

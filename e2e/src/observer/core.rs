@@ -13,9 +13,9 @@ use super::facts::{Change, Kind, Names, read};
 use super::finding::Finding;
 use super::history::History;
 use super::judge::Graces;
-use super::tail::Tail;
 use super::timers::Excuse;
 use super::watch::{KINDS, Known, Reached};
+use crate::audit_log::AuditLog;
 
 /// The observer's state.
 #[derive(Debug)]
@@ -32,14 +32,14 @@ pub(super) struct Core {
     /// How often the watch of pods missed versions.
     gaps: u32,
     pub(super) audit: Audit,
-    tail: Option<Tail>,
-    /// The first error of the log reader.
-    tail_finding: Option<Finding>,
+    log: Option<AuditLog>,
+    /// The first error of the log.
+    log_finding: Option<Finding>,
     markers: u64,
 }
 
 impl Core {
-    pub(super) fn new(clock: Clock, names: Names, graces: Graces, audit: Audit, constraints: Constraints, tail: Option<Tail>) -> Self {
+    pub(super) fn new(clock: Clock, names: Names, graces: Graces, audit: Audit, constraints: Constraints, log: Option<AuditLog>) -> Self {
         let history = History::new(graces);
         Self {
             clock,
@@ -52,8 +52,8 @@ impl Core {
             begun: false,
             gaps: 0,
             audit,
-            tail,
-            tail_finding: None,
+            log,
+            log_finding: None,
             markers: 0,
         }
     }
@@ -222,9 +222,9 @@ impl Core {
     /// Reads the log and judges everything except the last `hold` milliseconds.
     pub(super) fn beat(&mut self, hold: i64) {
         let now = self.clock.now();
-        match self.tail.as_mut().map(Tail::lines) {
-            Some(Ok(lines)) => lines.iter().for_each(|line| self.audit.line(line, now)),
-            Some(Err(error)) if self.tail_finding.is_none() => self.tail_finding = Some(self.own_finding(&format!("audit log: {error}"))),
+        match self.log.as_mut().map(AuditLog::fresh) {
+            Some(Ok(entries)) => entries.iter().for_each(|entry| self.audit.judge(entry, now)),
+            Some(Err(error)) if self.log_finding.is_none() => self.log_finding = Some(self.own_finding(&format!("{error:#}"))),
             Some(Err(_)) | None => {}
         }
         if self.begun {
@@ -238,7 +238,7 @@ impl Core {
     pub(super) fn findings(&self) -> Vec<Finding> {
         let judged = self.history.findings().iter().chain(self.constraints.findings()).chain(self.bound_claims.findings());
         let judged = judged.map(|finding| Finding { at: self.clock.wall_at(finding.at), ..finding.clone() });
-        let mut all: Vec<Finding> = judged.chain(self.audit.findings().iter().chain(&self.tail_finding).cloned()).collect();
+        let mut all: Vec<Finding> = judged.chain(self.audit.findings().iter().chain(&self.log_finding).cloned()).collect();
         all.sort_by_key(|finding| finding.at);
         all
     }

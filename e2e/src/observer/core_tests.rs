@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::super::ObserverConfig;
 use super::*;
+use crate::audit_log::Entry;
+use crate::audit_log::tests::entry;
 
 /// A core that knows nothing yet, with these graces.
 fn core_with(graces: Graces) -> Core {
@@ -88,13 +90,10 @@ fn bindings_that_only_a_list_shows_are_judged() {
 fn a_binding_that_was_not_judged_is_found() {
     let mut core = core_with(Graces::default());
     assert_eq!(core.unjudged(), None);
-    let line = json!({"stage": "ResponseComplete", "verb": "create", "user": {"username": "b"}, "responseStatus": {"code": 201},
-        "objectRef": {"resource": "pods", "subresource": "binding", "namespace": "n", "name": "p"}});
-    core.audit.line(&line.to_string(), 0);
+    core.audit.judge(&entry("b", "create pods/binding", 201), 0);
     assert_eq!(core.unjudged(), None, "the watch need not have come so far");
-    let marker = json!({"stage": "ResponseComplete", "verb": "get", "user": {"username": "admin"},
-        "objectRef": {"resource": "podgroups", "namespace": "n", "name": core.new_marker()}});
-    core.audit.line(&marker.to_string(), 0);
+    let marker = Entry { name: core.new_marker(), ..entry("admin", "get podgroups", 404) };
+    core.audit.judge(&marker, 0);
     assert!(core.unjudged().is_some());
     core.gaps = 1;
     assert_eq!(core.unjudged(), None);

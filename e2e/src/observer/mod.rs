@@ -9,7 +9,7 @@
 //!   audit log ─────────────────────────────────────────────► audit ──┘
 //! ```
 //!
-//! The modules `watch`, `tail` and `constraints::oracle` do I/O. `Observer` in `observing` is the public interface. All other modules are pure.
+//! The modules `watch` and `constraints::oracle` do I/O, and so does `core`, which reads the audit log (`crate::audit_log`). `Observer` in `observing` is the public interface. All other modules are pure.
 //!
 //! **What it cannot see.**
 //!
@@ -36,14 +36,13 @@ mod observing;
 pub mod queue_usage;
 pub mod request;
 pub mod state;
-pub(crate) mod tail;
 pub mod timers;
 mod watch;
 
 #[cfg(test)]
 mod tests;
 
-pub use audit::{Call, Excused, received, superlinear};
+pub use audit::{Call, Excused, superlinear};
 pub use constraints::JudgedConstraints;
 pub use finding::Finding;
 pub use judge::Graces;

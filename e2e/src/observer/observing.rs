@@ -19,8 +19,8 @@ use super::core::Core;
 use super::facts::Names;
 use super::finding::Finding;
 use super::judge::Graces;
-use super::tail::Tail;
 use super::watch::{KINDS, Reached, barrier, watch};
+use crate::audit_log::{AuditLog, Position};
 
 /// How often the observer judges the history and reads the log.
 const BEAT: Duration = Duration::from_millis(100);
@@ -124,10 +124,10 @@ impl Observer {
     /// Returns the reasons when the lists are not complete after half a minute.
     pub async fn start(client: Client, config: ObserverConfig) -> Result<Self> {
         let audit = Audit::new(&config.controller_user, &config.scheduler_user);
-        let tail = config.audit_log.map(Tail::new);
-        let has_log = tail.is_some();
+        let log = config.audit_log.map(|path| AuditLog::at(path, Position::default()));
+        let has_log = log.is_some();
         let constraints = Constraints::start(config.oracle.as_deref(), config.names.schedulers.clone()).context("start the oracle")?;
-        let core = Core::new(Clock::start(config.stalled), config.names, config.graces, audit, constraints, tail);
+        let core = Core::new(Clock::start(config.stalled), config.names, config.graces, audit, constraints, log);
         let shared = Shared(Arc::new(Mutex::new(core)));
         let mut tasks = JoinSet::new();
         for of in KINDS {

@@ -78,7 +78,7 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
     let calls = called::since(w, moment)?;
     let leaked: Vec<_> = calls
         .iter()
-        .filter(|call| call.line.contains("secret"))
+        .filter(|call| call.body.to_string().contains("secret"))
         .map(|call| format!("{} {} {}", call.verb, call.resource, call.name))
         .collect();
     ensure!(leaked.is_empty(), "annotations of a Deployment in another namespace were used: {leaked:?}");
@@ -87,7 +87,7 @@ pub(in crate::cases) async fn owners(w: &mut World) -> Result<()> {
         // Under the mix an old list or a lost response costs further calls.
         return Ok(());
     }
-    let elsewhere: Vec<_> = calls.iter().filter(|call| call.namespace == "elsewhere").map(|call| call.line.as_str()).collect();
+    let elsewhere: Vec<_> = calls.iter().filter(|call| call.namespace == "elsewhere").collect();
     ensure!(elsewhere.is_empty(), "the controller wrote in another namespace: {elsewhere:?}");
     // The controller cannot know whether an owner of an unwatched kind is deleted: the PodGroup of such an owner may be created once.
     ensure!(calls.len() <= 4 * (lies.len() + 1), "{} false owners cost {:?}", lies.len(), tally(&calls));

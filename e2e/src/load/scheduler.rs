@@ -1,29 +1,17 @@
 //! `make bench-e2e` (`e2e bench`): how fast pods are bound, compared with kube-scheduler and with a client that only binds.
 //!
-//! There is one control plane with many simulated nodes, and the measured schedulers take turns on it, so only results of one run are compared. In
-//! reading order: `stage` (the cluster), `stock` (kube-scheduler as a process), `pods` (the pods and their binding), `constraint` (what the pods
-//! require), `claims` (their claims and volumes), `rate` (pods first, then the scheduler), `trickle` (some pods a second), `rest` (start, and nothing to do), `writes` (API requests for Deployments), `table`. Results are
-//! printed and never judged: nothing here asserts a speed. The results of one run are in `docs/performance.md`, which is not written here.
-
-pub mod claims;
-pub mod constraint;
-pub mod pods;
-pub mod rate;
-pub mod rest;
-pub mod stage;
-pub mod stock;
-pub mod table;
-pub mod trickle;
-pub mod writes;
+//! There is one control plane with many simulated nodes, and the measured schedulers take turns on it. Nothing here asserts a speed.
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
+use super::constraint::{self, Constraint};
+use super::pods::{self, GANG, Kind};
+use super::rate::{self, Rate};
+use super::stage::{Side, Stage};
+use super::table::Tables;
+use super::{claims, rest, trickle, writes};
 use crate::say;
-use constraint::Constraint;
-use pods::{GANG, Kind};
-use stage::Stage;
-use table::Tables;
 
 /// The sizes of a run.
 #[derive(Args, Clone, Debug)]
@@ -73,6 +61,13 @@ enum Part {
     FullClaims,
 }
 
+/// The columns of the rates of pods with constraints.
+const CONSTRAINTS: &[&str] = &["each pod has", "program", "pods bound per second", "CPU ms each: API server and etcd", "binding program"];
+
+/// The columns of the rates: in each row the values of all rounds.
+const RATES: &[&str] =
+    &["program", "rounds, 1/s", "divided by the flood of the same round", "CPU ms each: API server and etcd", "binding program"];
+
 /// Runs the parts and prints the tables. An error is one of the run itself; results from before it are printed, too.
 pub async fn run(sizes: Sizes) -> Result<bool> {
     let mut tables = Tables::default();
@@ -83,21 +78,22 @@ pub async fn run(sizes: Sizes) -> Result<bool> {
 
 async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
     let wants = |part| sizes.only.is_empty() || sizes.only.contains(&part);
-    let mut stage = Stage::start(usize::try_from(sizes.nodes)?).await?;
+    let nodes = usize::try_from(sizes.nodes)?;
+    let mut stage = Stage::start("bench", nodes).await?;
     // Whole gangs only: an incomplete gang would wait for ever.
     let pods = usize::try_from(sizes.pods)? / GANG * GANG;
-    for round in (1..=sizes.rounds).filter(|_| wants(Part::Rate)) {
-        say::line(format!("  {pods} pods first, then the scheduler: round {round} of {}", sizes.rounds));
-        for kind in rate::TURNS {
-            tables.rates.push((kind, rate::measure(&mut stage, kind, Constraint::Nothing, pods).await?));
-        }
+    if wants(Part::Rate) {
+        rates(&mut stage, sizes.rounds, pods, tables).await?;
     }
     if wants(Part::Constraints) {
-        constraint::label_zones(&stage, usize::try_from(sizes.nodes)?).await?;
+        constraint::label_zones(&stage, nodes).await?;
         for constraint in Constraint::AMONG_PODS {
             say::line(format!("  {pods} pods first, then the scheduler: {}", constraint.name()));
             for kind in [Kind::Gangs, Kind::Stock] {
-                tables.constraints.push((constraint, kind, rate::measure(&mut stage, kind, constraint, pods).await?));
+                let rate = rate::measure(&mut stage, kind, constraint, pods).await?;
+                let [server, program] = costs(kind, &rate);
+                let row = [constraint.name().to_owned(), kind.name().to_owned(), format!("{:.0}", rate.per_second), server, program];
+                tables.add("pods first, then the scheduler: pods with constraints among pods", CONSTRAINTS, row.into());
             }
         }
     }
@@ -110,9 +106,7 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
     }
     if wants(Part::Writes) {
         say::line(format!("  {} Deployments of three pods", sizes.deployments));
-        for by in writes::Counted::TURNS {
-            tables.writes.push(writes::measure(&mut stage, usize::try_from(sizes.deployments)?, by).await?);
-        }
+        writes::measure(&mut stage, usize::try_from(sizes.deployments)?, tables).await?;
     }
     if wants(Part::Claims) {
         for constraint in [Constraint::Nothing, Constraint::BoundClaim, Constraint::UnboundClaim] {
@@ -123,26 +117,58 @@ async fn parts(sizes: &Sizes, tables: &mut Tables) -> Result<()> {
     }
     if wants(Part::Full) || full_claims {
         ensure!(!(full_claims && sizes.only.contains(&Part::Full)), "full and full-claims need a run each");
-        say::line(format!("  {} running pods are created", sizes.running));
+        let running = sizes.running;
+        say::line(format!("  {running} running pods are created"));
         let constraint = if full_claims { Constraint::BoundClaim } else { Constraint::Nothing };
-        pods::run_many(&stage, usize::try_from(sizes.running)?, constraint).await?;
-        tables.running = sizes.running;
+        pods::run_many(&stage, usize::try_from(running)?, constraint).await?;
+        let title = format!("start, with {running} running pods and {} waiting pods", rest::PENDING);
         // The API server is still busy with the new pods for the first one, so both come twice.
-        for stock in [false, true, true, false] {
-            say::line(format!("  start of {}", if stock { "kube-scheduler" } else { "podgroup-scheduler" }));
-            tables.starts.push((stock, rest::first_bind(&mut stage, stock).await?));
+        for kind in [Kind::Gangs, Kind::Stock, Kind::Stock, Kind::Gangs] {
+            say::line(format!("  start for {}", kind.name()));
+            tables.add(&title, rest::STARTS, rest::first_bind(&mut stage, kind).await?);
         }
         if !full_claims {
-            trickles(&mut stage, sizes, sizes.running, tables).await?;
+            trickles(&mut stage, sizes, running, tables).await?;
         }
-        for stock in [false, true] {
+        for side in [Side::Ours, Side::Stock] {
             say::line("  at rest");
-            tables.rests.push(rest::at_rest(&mut stage, stock, sizes.seconds).await?);
+            let row = rest::at_rest(&mut stage, side, sizes.seconds).await?;
+            tables.add(&format!("at rest, with {running} running pods"), rest::RESTS, row);
         }
     }
     let ended = stage.ended();
     ensure!(ended.is_empty(), "{}", ended.join("; "));
     Ok(())
+}
+
+/// Adds a row for each kind, with the values of all rounds.
+async fn rates(stage: &mut Stage, rounds: u32, pods: usize, tables: &mut Tables) -> Result<()> {
+    let mut cells = rate::TURNS.map(|kind| (kind, [const { Vec::new() }; 4]));
+    for round in 1..=rounds {
+        say::line(format!("  {pods} pods first, then the scheduler: round {round} of {rounds}"));
+        let mut flood = f64::NAN;
+        for (kind, cells) in &mut cells {
+            let rate = rate::measure(stage, *kind, Constraint::Nothing, pods).await?;
+            if *kind == Kind::Flood {
+                flood = rate.per_second;
+            }
+            let [server, program] = costs(*kind, &rate);
+            let values = [format!("{:.0}", rate.per_second), format!("{:.2}", rate.per_second / flood), server, program];
+            cells.iter_mut().zip(values).for_each(|(cell, value)| cell.push(value));
+        }
+    }
+    for (kind, cells) in cells {
+        let row = std::iter::once(kind.name().to_owned()).chain(cells.map(|values| values.join(", ")));
+        tables.add("pods first, then the scheduler: pods bound per second", RATES, row.collect());
+    }
+    Ok(())
+}
+
+/// Returns the columns `CPU ms each`.
+fn costs(kind: Kind, rate: &Rate) -> [String; 2] {
+    // The flood is sent by this program.
+    let maker = kind.side().map_or(&["load"][..], Side::programs);
+    [&["kube-apiserver", "etcd"][..], maker].map(|programs| format!("{:.2}", rate.cost_of(programs)))
 }
 
 async fn trickles(stage: &mut Stage, sizes: &Sizes, running: u32, tables: &mut Tables) -> Result<()> {
@@ -153,8 +179,10 @@ async fn trickles(stage: &mut Stage, sizes: &Sizes, running: u32, tables: &mut T
 }
 
 async fn trickle(stage: &mut Stage, kind: Kind, constraint: Constraint, sizes: &Sizes, running: u32, tables: &mut Tables) -> Result<()> {
-    say::line(format!("  {} pods a second ({}, {}) beside {running}", sizes.per_second, kind.name(), constraint.name()));
-    let times = trickle::measure(stage, kind, constraint, sizes.per_second, sizes.seconds).await?;
-    tables.trickles.push((running, kind, constraint, times));
+    let (per_second, program, has) = (sizes.per_second, kind.name(), constraint.name());
+    say::line(format!("  {per_second} pods a second ({program}, {has}) beside {running}"));
+    let figures = trickle::measure(stage, kind, constraint, per_second, sizes.seconds).await?;
+    let row = [running.to_string(), has.to_owned(), program.to_owned()].into_iter().chain(figures);
+    tables.add("some pods a second: creation to binding", trickle::COLUMNS, row.collect());
     Ok(())
 }

@@ -9,8 +9,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::stage::Stage;
-use crate::load::stage::{AT_ONCE, each};
+use super::stage::{AT_ONCE, Stage, each};
 
 /// The number of zones that the nodes are divided into.
 const ZONES: usize = 8;

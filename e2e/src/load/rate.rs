@@ -4,6 +4,8 @@
 //! sends the same bindings from a plain client, with as many concurrent requests as our scheduler has by default. No scheduler with this limit can be
 //! faster.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -13,10 +15,8 @@ use tokio::time::sleep;
 
 use super::constraint::Constraint;
 use super::pods::{self, Kind, binds, clear, make_all, make_groups, until_bound};
-use super::stage::Stage;
-use crate::load::calls::span;
-use crate::load::process;
-use crate::load::stage::{AT_ONCE, each};
+use super::stage::{AT_ONCE, Stage, each};
+use crate::audit_log::{Entry, span};
 use crate::objects::NAMESPACE;
 use crate::say;
 use crate::wait::secs;
@@ -28,12 +28,25 @@ pub const TURNS: [Kind; 4] = [Kind::Flood, Kind::Gangs, Kind::Single, Kind::Stoc
 const REST: std::time::Duration = secs(4);
 
 /// One rate and its cost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rate {
-    /// Pods bound per second.
+    /// Objects per second.
     pub per_second: f64,
-    /// Milliseconds of processor time for each pod: of the API server and etcd, and of the binding program (for a scheduler including its start).
-    pub cost: [f64; 2],
+    /// Milliseconds of processor time for each object, by program (for a scheduler including its start).
+    pub cost: BTreeMap<String, f64>,
+}
+
+impl Rate {
+    /// Returns the rate of these requests, one for each object.
+    pub fn of<'a>(made: impl Iterator<Item = &'a Entry> + Clone, cost: BTreeMap<String, f64>) -> Result<Self> {
+        let count = made.clone().count() as f64;
+        Ok(Self { per_second: count / span(made).context("there are fewer than two requests")?.as_secs_f64(), cost })
+    }
+
+    /// Returns the cost of these programs together.
+    pub fn cost_of(&self, programs: &[&str]) -> f64 {
+        programs.iter().filter_map(|name| self.cost.get(*name)).sum()
+    }
 }
 
 /// Binds `count` pods of a kind; afterwards the pods are deleted and the scheduler has ended.
@@ -41,26 +54,17 @@ pub async fn measure(stage: &mut Stage, kind: Kind, constraint: Constraint, coun
     make_groups(stage, kind, count).await?;
     make_all(stage, kind, constraint, count).await?;
     sleep(REST).await;
-    let folder = stage.cluster().scratch().folder().to_owned();
-    let before = process::all(&folder);
-    let mut log = stage.log()?;
-    match kind {
-        Kind::Flood => flood(stage, count).await?,
-        Kind::Stock => stage.launch_stock().await?,
-        Kind::Gangs | Kind::Single | Kind::Bare => stage.launch_scheduler().await?,
+    let (meter, mut log) = (stage.meter(), stage.log()?);
+    match kind.side() {
+        None => flood(stage, count).await?,
+        // The PodGroups exist, so that the controller has nothing to do.
+        Some(side) => stage.launch(side, &[]).await?,
     }
-    let calls = until_bound(&mut log, count).await?;
-    let after = process::all(&folder);
+    let calls = until_bound(stage, &mut log, count).await?;
+    let cost = meter.millis_each(count);
     stage.stop().await?;
     clear(stage).await?;
-    let took = span(calls.iter().filter(|call| binds(call))).context("there are fewer than two bindings")?.as_secs_f64();
-    let spent = |names: &[&str]| {
-        let of = |seconds: &std::collections::BTreeMap<String, f64>| names.iter().filter_map(|name| seconds.get(*name)).sum::<f64>();
-        (of(&after) - of(&before)) * 1000.0 / count as f64
-    };
-    let maker = if kind == Kind::Flood { "load" } else { "scheduler" };
-    let cost = [spent(&["kube-apiserver", "etcd"]), spent(&[maker, "podgroup-scheduler", "kube-scheduler"])];
-    let rate = Rate { per_second: count as f64 / took, cost };
+    let rate = Rate::of(calls.iter().filter(|call| binds(call)), cost)?;
     say::line(format!("    {}: {:.0}/s", kind.name(), rate.per_second));
     Ok(rate)
 }
@@ -68,7 +72,7 @@ pub async fn measure(stage: &mut Stage, kind: Kind, constraint: Constraint, coun
 /// Binds every pod to a node, in turn.
 async fn flood(stage: &Stage, count: usize) -> Result<()> {
     let client = stage.client();
-    let nodes = crate::load::look::count(&Api::<k8s_openapi::api::core::v1::Node>::all(client.clone())).await?;
+    let nodes = super::look::count(&Api::<k8s_openapi::api::core::v1::Node>::all(client.clone())).await?;
     let pods = Api::<Pod>::namespaced(client, NAMESPACE);
     each(count, AT_ONCE, |number| {
         let pods = &pods;

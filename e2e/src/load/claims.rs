@@ -9,9 +9,8 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::constraint::Constraint;
-use super::stage::Stage;
-use crate::load::look::until_count;
-use crate::load::stage::{AT_ONCE, each};
+use super::look::until_count;
+use super::stage::{AT_ONCE, Stage, each};
 use crate::wait::{Seen, millis, secs, wait_until};
 
 /// The class of claims without a volume.

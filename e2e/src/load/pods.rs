@@ -1,7 +1,7 @@
 //! The pods to bind, and the times of their bindings. The pods are in the namespace of the cases, and kwok does not run them: only the time from
 //! creation to binding is measured, and kubelets would use the same two cores. The pods that run from the start are in their own namespace.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -10,10 +10,9 @@ use tokio::time::{Instant, sleep};
 
 use super::claims;
 use super::constraint::Constraint;
-use super::stage::Stage;
-use crate::load::calls::{Call, Log};
-use crate::load::look::{until_all_run, until_count};
-use crate::load::stage::{AT_ONCE, each};
+use super::look::{self, until_all_run, until_count};
+use super::stage::{AT_ONCE, Side, Stage, each};
+use crate::audit_log::{AuditLog, Entry};
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, podgroups, podgroups_in};
 use crate::wait::{millis, secs};
 use crate::workloads::kinds::PLAYED_BY_THE_CASE;
@@ -48,6 +47,16 @@ impl Kind {
             Self::Bare => "podgroup-scheduler and -controller, bare pods",
             Self::Stock => "kube-scheduler",
             Self::Flood => "raw binding flood",
+        }
+    }
+
+    /// Returns the programs that bind its pods, and create its PodGroups where they do not exist; `None` for those of the flood.
+    pub const fn side(self) -> Option<Side> {
+        match self {
+            Self::Gangs | Self::Single => Some(Side::Scheduler),
+            Self::Bare => Some(Side::Ours),
+            Self::Stock => Some(Side::Stock),
+            Self::Flood => None,
         }
     }
 
@@ -145,7 +154,7 @@ pub async fn run_many(stage: &Stage, count: usize, constraint: Constraint) -> Re
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
     claims::make(stage, RUNNING, constraint, count).await?;
     let (groups, pods) = (podgroups_in(&client, RUNNING), Api::<Pod>::namespaced(client.clone(), RUNNING));
-    let nodes = crate::load::look::count(&Api::<k8s_openapi::api::core::v1::Node>::all(client.clone())).await?;
+    let nodes = look::count(&Api::<k8s_openapi::api::core::v1::Node>::all(client.clone())).await?;
     each(count.div_ceil(GANG), AT_ONCE, |number| {
         let groups = &groups;
         async move {
@@ -169,12 +178,12 @@ pub async fn run_many(stage: &Stage, count: usize, constraint: Constraint) -> Re
 }
 
 /// Returns whether the call bound a pod.
-pub fn binds(call: &Call) -> bool {
+pub fn binds(call: &Entry) -> bool {
     call.kind() == "create pods/binding" && call.code == 201
 }
 
-/// Returns all calls until `count` pods are bound.
-pub async fn until_bound(log: &mut Log, count: usize) -> Result<Vec<Call>> {
+/// Returns all calls until `count` pods are bound. Fails when one of our programs has ended by itself.
+pub async fn until_bound(stage: &mut Stage, log: &mut AuditLog, count: usize) -> Result<Vec<Entry>> {
     let (start, mut calls, mut bound) = (Instant::now(), Vec::new(), 0);
     loop {
         let fresh = log.fresh()?;
@@ -183,6 +192,8 @@ pub async fn until_bound(log: &mut Log, count: usize) -> Result<Vec<Call>> {
         if bound >= count {
             return Ok(calls);
         }
+        let ended = stage.ended();
+        ensure!(ended.is_empty(), "{bound} of {count} pods are bound; {}", ended.join("; "));
         if start.elapsed() > secs(600) {
             bail!("{bound} of {count} pods are bound after 600 s");
         }
