@@ -15,6 +15,8 @@
 pub mod artifacts;
 pub mod audit;
 pub mod bench;
+#[cfg(test)]
+mod builds_tests;
 pub mod called;
 pub mod case;
 pub mod cases;
