@@ -1,15 +1,17 @@
 # One verb for everything that is done here; CI calls the same. `make` lists them.
 #
-# Unit tests and cases share the dev build, and the cases run with overflow checks and debug assertions on, which release would leave out. Two small crates
-# have more features for tests and benchmarks, and cargo compiles all that stands on them again, our libraries, too. So the programs are built with the tests
-# where both are wanted (WITH_TESTS=1). A part of the cases runs the programs that ship: in `make test` always, else with SHIPPED=1.
-# All cargo calls say --workspace: with -p, cargo resolves other features and compiles the dependencies again.
+# Unit tests, cases and demo share the dev build, and the cases run with overflow checks and debug assertions on, which release would leave out. A part of the cases
+# runs the programs that ship: in `make test` always, else with SHIPPED=1.
+# Cargo calls say --workspace, or both packages of `compile`: with other sets cargo resolves other features and compiles dependencies again. These two share all that
+# they compile (e2e/src/builds_tests.rs).
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # The folder into which cargo compiles.
 compiled = $(or $(CARGO_TARGET_DIR),target)
+# The programs and the runner, without the model.
+compile = cargo build --package podgroup --package e2e --bins
 # The folder of the two programs that cases and demo run.
 BIN ?= $(compiled)/debug
 CASE ?=
@@ -28,8 +30,6 @@ VERSIONS = C6 C7 L1 O3-job A7 Q1 Q15 T1 V1 V5 P1 P4 K9 U6
 more = $$(( $(MINUTES) * $1 > $2 ? $(MINUTES) * $1 : $2 ))
 # For a soak: the library optimized, with overflow checks and debug assertions. It takes five times as long to compile, and its tests half as long to run.
 OPTIMIZED = --config profile.dev.package.podgroup.opt-level=1
-# 1: the tests are compiled with the programs, so that both share their dependencies. `make test` says so; one case is to start in seconds.
-WITH_TESTS ?=
 SEED ?=
 # For `make mutants`: the files that are changed, as globs (by default all of the pure rooms, which is 2,600 mutants and a night), and a part of the mutants, as 0/4.
 FILES ?= src/accounting/** src/cycle/** src/lifecycle/** src/resources/**
@@ -57,13 +57,13 @@ build_shipped = cargo build --release -p podgroup --bins
 endif
 RUNNER = PODGROUP_BIN_DIR=$(BIN) $(if $(SHIPPED),PODGROUP_SHIPPED_DIR=$(shipped_folder)) $(PODGROUP_E2E)
 
-.PHONY: help demo demo-down screenshots test unit scenarios scenario observer unit-build mutants format lints model e2e operators versions soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites provisioner jobset debug-build shipped dist image
+.PHONY: help demo demo-down screenshots test unit scenarios scenario observer unit-build mutants format lints model e2e operators versions soak takeover load check bench bench-kube-scheduler bench-e2e generate cluster-up cluster-down tools tools-path build prerequisites model-build provisioner jobset debug-build shipped dist image
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: tools debug-build ## a local control plane, both programs and four steps, each checked; stays up with a gang that waits (DEMO_KEEP=0: does not)
-	@$(RUNNER) demo $(if $(filter 0,$(DEMO_KEEP)),--down)
+demo: ## a local control plane, both programs and four steps, each checked; builds what it needs, says how long that takes, and stays up with a gang that waits (DEMO_KEEP=0: does not)
+	@bash e2e/tools/demo.sh env $(RUNNER) demo $(if $(filter 0,$(DEMO_KEEP)),--down)
 
 demo-down: ## takes the demo's cluster down
 	@bash e2e/src/reaper.sh $(CURDIR)/.cluster/demo 1 </dev/null
@@ -102,7 +102,7 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 	CARGO_TARGET_DIR=$(CURDIR)/target/mutants CARGO_PROFILE_DEV_DEBUG=0 PODGROUP_DIFFERENTIAL_HISTORIES=100 nice -n 19 cargo mutants --package podgroup --jobs 1 --output target \
 		$(foreach file,$(FILES),--file '$(file)') $(if $(SHARD),--shard $(SHARD)) -- -- $(addsuffix ::,$(rooms)) $(foreach part,$(SKIP),--skip $(part))
 
-model: debug-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/design/model.md; WORLD=handover, small, large, or a part of a world's name)
+model: model-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/design/model.md; WORLD=handover, small, large, or a part of a world's name)
 	$(compiled)/debug/podgroup-model $(WORLD)
 
 e2e: tools $(if $(CASE),,provisioner jobset) debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
@@ -123,7 +123,7 @@ takeover: tools debug-build ## how long nobody is there when the controller's le
 
 # All random tests draw from one seed, which they print; PODGROUP_TEST_SEED repeats it.
 soak: SHIPPED = 1
-soak: tools $(if $(CASE),,provisioner) debug-build shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, the suites of `make versions` and `make operators`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1); with CASE these cases alone (CASE=K12-600 JOBS=1: two replicas of both programs on a full cluster)
+soak: tools $(if $(CASE),,provisioner) debug-build $(if $(CASE),,model-build) shipped ## the random tests with many times the cases of `make test`, the large worlds of the models, the suites of `make versions` and `make operators`, then every case under faults again and again, new seeds each time (MINUTES=60, SEED=…, JOBS=1); with CASE these cases alone (CASE=K12-600 JOBS=1: two replicas of both programs on a full cluster)
 ifeq ($(CASE),)
 	PODGROUP_DIFFERENTIAL_HISTORIES=$(call more,500,8000) PODGROUP_DIFFERENTIAL_RECLAIMS=$(call more,200,2000) PODGROUP_TEST_TIMES=$(MINUTES) \
 		cargo test --workspace $(OPTIMIZED) --lib -- --nocapture
@@ -165,17 +165,20 @@ generate: prerequisites ## writes crds/ and the chart's copies from the Rust typ
 	$(compiled)/debug/examples/generate-chart-readme
 	PODGROUP_GENERATE=1 cargo test --quiet --workspace --lib documents_tests::every_
 
-cluster-up: tools debug-build ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare)
+cluster-up: ## a cluster to play with, chart installed, both programs running (PROGRAMS=0: bare); builds what it needs
+	@bash e2e/tools/demo.sh
 	@$(RUNNER) cluster-up --folder $(abspath $(PODGROUP_CLUSTER)) $(if $(filter 0,$(PROGRAMS)),,--with-programs)
 
 cluster-down: ## takes that cluster down
 	@bash e2e/src/reaper.sh $(abspath $(PODGROUP_CLUSTER)) 1 </dev/null
 
-tools: prerequisites ## builds the control plane's programs where they are missing
+tools: prerequisites ## builds the control plane's programs, kube-scheduler and the oracle where they are missing
 	@bash e2e/tools/build.sh
 
-tools-path: tools ## prints the folder of the control plane's programs
-	@bash e2e/tools/build.sh --path
+tools-path: ## prints the folder of the control plane's programs, kubectl and helm among them, and builds them where they are missing
+	@bash e2e/tools/prerequisites.sh demo
+	@bash e2e/tools/build.sh control-plane
+	@bash e2e/tools/build.sh --path control-plane
 
 build: prerequisites ## release binaries in target/release
 	cargo build --release -p podgroup --bins
@@ -201,4 +204,7 @@ shipped: prerequisites
 	$(if $(SHIPPED),$(if $(PODGROUP_BUILT),,$(build_shipped)))
 
 debug-build: prerequisites
-	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins $(if $(WITH_TESTS),--tests))
+	$(if $(PODGROUP_BUILT),,$(compile))
+
+model-build: prerequisites
+	$(if $(PODGROUP_BUILT),,cargo build --workspace --bins)

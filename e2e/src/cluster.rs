@@ -60,7 +60,7 @@ impl Cluster {
 
     /// Starts a cluster in `scratch`, and ends with it.
     pub async fn start_in(scratch: Scratch, options: ClusterOptions) -> Result<Self> {
-        let kit = Kit::locate()?;
+        let kit = if options.kube_scheduler { Kit::locate()? } else { Kit::control_plane()? };
         let kubeconfig = scratch.path("kubeconfig");
         let policy = scratch.path("audit-policy.json");
         std::fs::write(&policy, serde_json::to_vec_pretty(&audit_policy())?)?;
@@ -232,14 +232,16 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
         ("etcd", "etcd"),
         ("kube-apiserver", "kube-apiserver"),
         ("kube-controller-manager", "kube-controller-manager"),
-        ("kube-scheduler", "kube-scheduler"),
         ("kwok-controller", "kwok"),
     ] {
         flag(&format!("{name}-binary"), kit.program(program).display().to_string());
     }
     if !options.kube_scheduler {
         flag("disable", "kube-scheduler".to_owned());
-    } else if !options.also_places.is_empty() {
+    } else {
+        flag("kube-scheduler-binary", kit.program("kube-scheduler").display().to_string());
+    }
+    if options.kube_scheduler && !options.also_places.is_empty() {
         let config = scratch.path("kube-scheduler.json");
         std::fs::write(&config, serde_json::to_vec_pretty(&scheduler_config(&options.also_places))?)?;
         flag("kube-scheduler-config", config.display().to_string());

@@ -30,7 +30,7 @@ pub async fn play(keep: bool) -> Result<bool> {
         "A real control plane (etcd, kube-apiserver, kube-controller-manager) with simulated nodes; the chart, installed by helm; and both
          programs, with the rights of the chart's own ServiceAccounts.",
     );
-    let setup = Setup { no_proxies: true, ..Setup::default() };
+    let setup = Setup { no_proxies: true, no_oracle: true, ..Setup::default() };
     let mut world = World::bare(Scratch::at(folder())?, "demo", &setup, scratch::random()).await?;
     let told = steps(&mut world, &setup).await;
     let mut against = Vec::new();

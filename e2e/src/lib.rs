@@ -14,6 +14,8 @@
 
 pub mod artifacts;
 pub mod audit_log;
+#[cfg(test)]
+mod builds_tests;
 pub mod called;
 pub mod case;
 pub mod cases;

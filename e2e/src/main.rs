@@ -170,7 +170,7 @@ fn cluster_folder() -> PathBuf {
 }
 
 async fn cluster_up(with_programs: bool, folder: PathBuf) -> Result<()> {
-    let setup = Setup { programs: with_programs, no_proxies: true, ..Setup::default() };
+    let setup = Setup { programs: with_programs, no_proxies: true, no_oracle: true, ..Setup::default() };
     let mut world = World::bare(Scratch::at(folder)?, "up", &setup, 0).await?;
     world.install(&setup).await?;
     let kubeconfig = world.cluster().kubeconfig().display().to_string();

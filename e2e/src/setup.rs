@@ -30,6 +30,8 @@ pub struct Setup {
     pub also_serves: Option<&'static str>,
     /// See [`crate::cluster::ClusterOptions::jobs_run_on`].
     pub jobs_run_on: bool,
+    /// Whether the observer judges bindings without asking the oracle about constraints. Then kube-scheduler's code need not be built.
+    pub no_oracle: bool,
 }
 
 impl Default for Setup {
@@ -46,6 +48,7 @@ impl Default for Setup {
             faults: Faults::None,
             also_serves: None,
             jobs_run_on: false,
+            no_oracle: false,
         }
     }
 }

@@ -19,22 +19,27 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Starts an observer as cluster admin, for programs that serve these scheduler names.
+    /// Starts an observer with the oracle as cluster admin, for programs that serve these scheduler names.
     pub async fn start(cluster: &Cluster, schedulers: &[&str]) -> Result<Self> {
-        Self::of(cluster.client(), cluster.audit_log(), schedulers).await
+        Self::of(cluster.client(), cluster.audit_log(), schedulers, Some(oracle()?)).await
     }
 
-    /// Does the same for a cluster that another process has started with the chart's defaults, with its admin and its audit log.
+    /// Does the same without the oracle: the observer judges no constraints (checks 10 and the first half of 11).
+    pub async fn without_oracle(cluster: &Cluster, schedulers: &[&str]) -> Result<Self> {
+        Self::of(cluster.client(), cluster.audit_log(), schedulers, None).await
+    }
+
+    /// Does the same as [`Self::start`] for a cluster that another process has started with the chart's defaults, with its admin and its audit log.
     pub async fn at(client: Client, audit_log: PathBuf) -> Result<Self> {
-        Self::of(client, audit_log, &[SCHEDULER_NAME]).await
+        Self::of(client, audit_log, &[SCHEDULER_NAME], Some(oracle()?)).await
     }
 
-    async fn of(client: Client, audit_log: PathBuf, schedulers: &[&str]) -> Result<Self> {
+    async fn of(client: Client, audit_log: PathBuf, schedulers: &[&str], oracle: Option<PathBuf>) -> Result<Self> {
         let config = ObserverConfig {
             audit_log: Some(audit_log),
             controller_user: chart::user(chart::CONTROLLER),
             scheduler_user: chart::user(chart::SCHEDULER),
-            oracle: Some(Kit::locate()?.program("oracle")),
+            oracle,
             stalled: stall::total,
             ..ObserverConfig::of_chart(schedulers)
         };
@@ -109,4 +114,8 @@ impl Watched {
         }
         (findings, judged)
     }
+}
+
+fn oracle() -> Result<PathBuf> {
+    Ok(Kit::locate()?.program("oracle"))
 }

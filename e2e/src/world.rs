@@ -100,7 +100,10 @@ impl World {
         }
         let values = setup.values();
         chart::install(&self.cluster, &values.iter().map(String::as_str).collect::<Vec<_>>()).await?;
-        self.watched = Some(Watched::start(&self.cluster, &setup.schedulers()).await?);
+        self.watched = Some(match setup.no_oracle {
+            true => Watched::without_oracle(&self.cluster, &setup.schedulers()).await?,
+            false => Watched::start(&self.cluster, &setup.schedulers()).await?,
+        });
         let mut dice = Dice(self.seed);
         let mut seed = || (!setup.no_proxies).then(|| dice.roll());
         let of = |account, number| Replica { account, number, of_two: setup.replicas, flags: setup.flags(account) };

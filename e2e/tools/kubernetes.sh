@@ -49,7 +49,7 @@ if [ ! -e "$programs/.complete" ]; then
   printf 'building Kubernetes %s (about 6 minutes on two cores, once) into %s\n' "$version" "$programs" >&2
   for program in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
     printf '[%s] %s\n' "$version" "$program" >&2
-    (cd "kubernetes-$minor" && CGO_ENABLED=0 go build -trimpath -ldflags "$stamp" -o "$staging/$program" "k8s.io/kubernetes/cmd/$program") >&2
+    (cd "kubernetes-$minor" && CGO_ENABLED=0 go build -trimpath -gcflags all=-dwarf=false -ldflags "$stamp" -o "$staging/$program" "k8s.io/kubernetes/cmd/$program") >&2
   done
   complete "$programs"
   mkdir "$staging"

@@ -82,7 +82,7 @@ fi
 # A copy, because the module cache is read-only. The module's own go.sum names every dependency.
 cp -R "$(value Dir <<<"$download")" "$staging/source"
 chmod -R u+w "$staging/source"
-(cd "$staging/source" && CGO_ENABLED=0 go build -mod=readonly -trimpath -ldflags '-s -w' -o "$staging/$operator" "./$package") >&2
+(cd "$staging/source" && CGO_ENABLED=0 go build -mod=readonly -trimpath -gcflags all=-dwarf=false -ldflags '-s -w' -o "$staging/$operator" "./$package") >&2
 cp "$staging/source/$example" "$staging/example.yaml"
 mkdir "$staging/source/podgroup"
 cat >"$staging/source/podgroup/kustomization.yaml" <<YAML

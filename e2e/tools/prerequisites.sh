@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Says at once everything that is missing to build and test, and how to get it; silent if nothing is. Installs nothing but libfaketime, and gets Prometheus into the
-# cache (see below).
+# cache (see below). `prerequisites.sh demo` asks only for what builds the demo, and gets nothing.
 set -uo pipefail
 missing=0
 lacks() { # WHAT HOW
@@ -18,8 +18,10 @@ if ! command -v cargo >/dev/null || [ -z "$found" ]; then
 elif ! at_least $rust "$found"; then
   lacks "cargo >= $rust" "there is $found: rustup update stable"
 fi
-cargo fmt --version >/dev/null 2>&1 || lacks rustfmt "rustup component add rustfmt"
-cargo clippy --version >/dev/null 2>&1 || lacks clippy "rustup component add clippy"
+if [ "${1:-}" != demo ]; then
+  cargo fmt --version >/dev/null 2>&1 || lacks rustfmt "rustup component add rustfmt"
+  cargo clippy --version >/dev/null 2>&1 || lacks clippy "rustup component add clippy"
+fi
 
 go=1.26
 found=$(go env GOVERSION 2>/dev/null | sed -n 's/^go\([0-9]*\.[0-9]*\).*/\1/p')
@@ -32,6 +34,7 @@ command -v git >/dev/null || lacks git "the package git of your system"
 command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null ||
   lacks "a C compiler" "the package build-essential (Debian), gcc (Fedora), or xcode-select --install (macOS)"
 
+[ "${1:-}" != demo ] || exit $missing
 # For the cases in which a clock jumps; they alone need it and say so, so its lack fails nothing here. Installed where that asks nobody for a password.
 faketime() {
   local file

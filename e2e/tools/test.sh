@@ -69,7 +69,7 @@ part format verb format || exit 1
 part tools verb provisioner || exit 1
 
 failed=0
-export SHIPPED=1 WITH_TESTS=1
+export SHIPPED=1
 lane second_lane
 part programs verb debug-build || exit 1
 part tests verb unit-build || failed=1
