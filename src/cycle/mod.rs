@@ -266,6 +266,8 @@ mod devices_tests;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
+mod fact_order_tests;
+#[cfg(test)]
 mod foreign_tests;
 #[cfg(test)]
 mod gang_borrowing_tests;
@@ -279,8 +281,6 @@ mod predicates_tests;
 mod preemption_retries_tests;
 #[cfg(test)]
 mod preemption_tests;
-#[cfg(test)]
-mod promises;
 #[cfg(test)]
 mod queue_tests;
 #[cfg(test)]
