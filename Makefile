@@ -35,7 +35,7 @@ SEED ?=
 FILES ?= src/accounting/** src/cycle/** src/lifecycle/** src/resources/**
 SHARD ?=
 # Tests that draw their cases, by a part of their names. They take longest, and a mutant that they alone detect lacks a small test. SKIP= runs them, too.
-SKIP ?= differential:: histories:: propert
+SKIP ?= differential:: propert
 # The rooms of these files; a room's own tests look for its mutants.
 rooms = $(sort $(foreach file,$(FILES),$(word 2,$(subst /, ,$(file)))))
 # For the Go programs of the control plane. The cluster of a case lives for half a minute: with Go's default of 100, a fifth of its processor time is garbage collection.

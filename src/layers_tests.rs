@@ -37,7 +37,7 @@ const ROOMS: [&str; 19] = [
 
 /// Whether the file, or a folder that it is in, is compiled for tests alone.
 fn is_for_tests(path: &str) -> bool {
-    let names = ["tests", "testing", "differential", "reference", "histories", "simulation", "metrics_page", "promises", "vectors"];
+    let names = ["tests", "testing", "differential", "reference", "metrics_page", "vectors"];
     path.split('/').any(|part| {
         let part = part.trim_end_matches(".rs");
         names.contains(&part) || part.ends_with("_tests") || part.ends_with("_promises")

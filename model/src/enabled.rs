@@ -3,7 +3,7 @@
 use podgroup::lifecycle::Members;
 
 use crate::mutant::Mutant;
-use crate::values::{ELSEWHERE, Flight, IN_SET, Labels, Life, ORPHAN, Pod, SLOTS, State};
+use crate::values::{ELSEWHERE, Flight, IN_SET, Labels, Life, ORPHAN, Pod, SLOTS, State, UNREADABLE};
 use crate::world::{Action, World};
 
 impl World {
@@ -33,6 +33,7 @@ impl World {
             if let Some(group) = state.groups[slot] {
                 out.extend((left.deletes > 0 && !group.ending).then_some(Action::DeleteGroup { slot }));
                 out.extend((left.strips > 0 && group.owned).then_some(Action::StripOwner { slot }));
+                out.extend((left.garbles > 0 && group.applied != UNREADABLE).then_some(Action::Garble { slot }));
                 out.extend((left.statuses > 0).then_some(Action::WriteStatus { slot }));
             }
             for (ctrl, local) in state.ctrls.iter().map(|ctrl| ctrl.local[slot]).enumerate() {

@@ -23,6 +23,10 @@ impl World {
                 state.left[slot].strips -= 1;
                 state.strip(slot);
             }
+            Action::Garble { slot } => {
+                state.left[slot].garbles -= 1;
+                state.garble(slot);
+            }
             Action::WriteStatus { slot } => {
                 state.left[slot].statuses -= 1;
                 state.status(slot);

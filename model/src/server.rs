@@ -153,6 +153,12 @@ impl State {
         self.put(slot, group);
     }
 
+    /// Makes the fields that were written last unreadable.
+    pub(crate) fn garble(&mut self, slot: usize) {
+        let group = self.groups[slot].map(|group| Group { applied: UNREADABLE, ..group });
+        self.put(slot, group);
+    }
+
     /// Changes the pods, and adds an event if they differ.
     pub(crate) fn change_pods(&mut self, change: impl FnOnce(&mut [Option<Pod>])) {
         let before = self.pods;

@@ -256,6 +256,8 @@ pub(crate) struct Left {
     pub(crate) deletes: u8,
     /// A person removes the owner reference of the PodGroup.
     pub(crate) strips: u8,
+    /// A person makes the fields that were written last unreadable: the annotation `podgroup.dev/applied`.
+    pub(crate) garbles: u8,
     /// A status is written.
     pub(crate) statuses: u8,
     /// The owner is deleted.

@@ -55,6 +55,7 @@ pub(crate) enum Action {
     Scale { slot: usize, wants: u8, queue: u8 },
     DeleteGroup { slot: usize },
     StripOwner { slot: usize },
+    Garble { slot: usize },
     WriteStatus { slot: usize },
     DeleteOwner { slot: usize },
     OrphanOwner { slot: usize },
@@ -100,6 +101,7 @@ impl Action {
             Self::Scale { .. }
                 | Self::DeleteGroup { .. }
                 | Self::StripOwner { .. }
+                | Self::Garble { .. }
                 | Self::WriteStatus { .. }
                 | Self::DeleteOwner { .. }
                 | Self::OrphanOwner { .. }
@@ -298,6 +300,7 @@ pub(crate) const QUIET: Left = Left {
     losses: 0,
     deletes: 0,
     strips: 0,
+    garbles: 0,
     statuses: 0,
     ends: 0,
     orphans: 0,

@@ -111,6 +111,7 @@ pub(crate) const SMALL: &[World] = &[
     World { name: "an owner that only pods show", unwatched: true, left: first(SCALED), lag: 2, ..ALONE },
     World { name: "a JobSet and its Jobs", set: true, wants: [Some(0), None], left: first(SET), lag: 1, ..ALONE },
     World { name: "refused, and later", left: first(Left { refusals: 1, ..SCALED }), ..ALONE },
+    World { name: "a person edits it", left: first(Left { garbles: 1, timeouts: 1, scales: 1, ..QUIET }), lag: 2, ..GANG },
     World { name: "a rollout", wants: [Some(1), Some(0)], left: ROLLOUT, lag: 1, ..ALONE },
 ];
 

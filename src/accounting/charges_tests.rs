@@ -148,6 +148,7 @@ fn q9_a_gang_is_placed_into_its_own_reservation_and_nothing_is_counted_twice() {
         if keep {
             assert_eq!(trial.commit().len(), 3);
         } else {
+            trial.reserve("ns/other", "default", &cpus(1));
             drop(trial);
             assert_eq!(accounting, before);
         }

@@ -31,8 +31,6 @@ mod derived;
 #[cfg(test)]
 mod differential;
 mod fits;
-#[cfg(test)]
-mod histories;
 mod ledger;
 mod limits;
 mod node;

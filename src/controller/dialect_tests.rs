@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::api::GroupKey;
 use crate::api::workload::ObjectRef;
-use crate::lifecycle::simulation::server::merge;
+use crate::controller::merge_patch_tests::merge;
 
 const OWNER: &str = "0a1b2c3d-0000-1111-2222-333344445555";
 

@@ -21,6 +21,8 @@
 pub mod act;
 pub mod dialect;
 mod group_state;
+#[cfg(test)]
+mod merge_patch_tests;
 pub mod metrics;
 pub mod observe;
 pub mod observed;

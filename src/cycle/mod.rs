@@ -258,6 +258,4 @@ fn refuse_blocked(state: &mut SchedulingState, key: &GroupKey) {
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
-mod promises;
-#[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Tests of every branch of the decision. `simulation_tests` has the histories.
+//! Tests of every branch of the decision. The model (`model/`) has every order of events.
 
 use super::*;
 use crate::api::workload::ObjectRef;

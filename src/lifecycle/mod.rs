@@ -49,8 +49,3 @@ pub use memory::{Answer, CacheChange, Memory};
 pub use reply::{Reply, answer};
 pub use set_intent::intend_for_set;
 pub use warning::{Warning, warnings};
-
-#[cfg(test)]
-pub(crate) mod simulation;
-#[cfg(test)]
-mod simulation_tests;

@@ -1,6 +1,6 @@
 //! Translates a reply of the API server into the answer to the step that was sent.
 //!
-//! Pure. `controller::act` returns a [`Reply`], and only this file combines it with the step. The simulation and the model use the same function.
+//! Pure. `controller::act` returns a [`Reply`], and only this file combines it with the step. The model uses the same function.
 
 use std::time::Duration;
 

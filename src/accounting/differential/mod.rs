@@ -8,6 +8,8 @@
 //!
 //! `PODGROUP_DIFFERENTIAL_HISTORIES` sets the number of histories (`make soak` runs 8,000 or more), `PODGROUP_TEST_SEED` repeats an earlier
 //! run. A history with a difference is shrunk and printed as the lines of a scenario; its essence belongs in `src/accounting/scenarios`.
+//!
+//! `orders` plays the same histories in other orders: the accounting must be the same at their end.
 
 use std::fmt::Write;
 
@@ -23,6 +25,7 @@ mod compare;
 mod events;
 mod facts;
 mod former;
+mod orders;
 mod pair;
 
 /// The number of histories by default.

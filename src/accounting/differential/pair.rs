@@ -120,15 +120,16 @@ impl Pair {
         }
     }
 
-    /// Places each pod into a reservation of its own size that is lowered for it, as for the members of a gang.
+    /// Places pods as the members of gangs: each takes back the reservation of its PodGroup. The last one has a reservation in its place.
     fn attempt(&mut self, places: &[Place; 3], back: usize, keep: bool) -> Result<(), String> {
-        let before = self.facts;
+        let before = (self.accounting.clone(), self.facts);
         let mut trial = self.accounting.trial();
         let mut to = (trial.savepoint(), self.facts);
         for (at, place) in places.iter().enumerate() {
             let group = at % GROUP_NAMES.len();
-            trial.reserve(GROUP_NAMES[group], NAMES[place.queue], &Resources::new());
-            self.facts.reserved[group] = None;
+            let reserved = if at + 1 == places.len() { place.amounts } else { [0; 3] };
+            trial.reserve(GROUP_NAMES[group], NAMES[place.queue], &resources(&reserved));
+            self.facts.reserved[group] = (reserved != [0; 3]).then_some((place.queue, reserved));
             let may_place = self.facts.may_place(place);
             let did = trial.place(&uid(place.pod), NODE_NAMES[place.node], NAMES[place.queue], &resources(&place.amounts));
             same("place", did.is_ok(), may_place)?;
@@ -145,7 +146,9 @@ impl Pair {
             let _placed = trial.commit();
         } else {
             drop(trial);
-            self.facts = before;
+            self.facts = before.1;
+            // B3, also of what no view shows.
+            same("the accounting after a trial that was dropped", &self.accounting, &before.0)?;
         }
         Ok(())
     }

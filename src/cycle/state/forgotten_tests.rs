@@ -1,8 +1,8 @@
 //! Random histories with preemptions: no PodGroup is forgotten, and preemptions end.
 //!
 //! After every step cycles run until nothing is left to do. Then every PodGroup is tried once more, and every preemption is retried:
-//! nothing may change by that. At the end all binds are confirmed, all victims terminate and are recreated, and after a while no pod is
-//! evicted any more.
+//! nothing may change by that. After every step and for every plan the checks of `invariants` hold. At the end all binds are confirmed,
+//! all victims terminate and are recreated, and after a while no pod is evicted any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::cycle::testing::steps::empty_state;
 use crate::cycle::testing::{POLICY, class, group, limits, node, nominated_node, pod, queue, running, taken_over, worlds};
 use play::Play;
 
+mod invariants;
 mod play;
 
 /// What a pod is choosy about. All but the first are about the zone and pods labelled `app: x`, as it is itself.

@@ -1,5 +1,6 @@
 //! What a cycle decides, as small scenarios.
 
+mod fact_order;
 mod queues;
 
 use crate::api::Uid;

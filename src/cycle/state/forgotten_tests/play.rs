@@ -68,6 +68,7 @@ impl Play {
         steps.iter().try_for_each(|step| {
             self.take(step);
             self.settle()?;
+            invariants::check_state(&self.state);
             self.no_podgroup_is_forgotten()
         })
     }
@@ -131,6 +132,7 @@ impl Play {
             }
             Step::Group { at, min, queue, class, preemptable, min_resources } => self.state.apply_group(GroupFacts {
                 preemptable,
+                managed: at % 6 == 0,
                 priority_class: (class < 3).then(|| format!("c{class}")),
                 min_resources: min_resources.map(|cpu| crate::cycle::testing::amounts(&[("cpu", cpu)])),
                 ..group("ns", &format!("g{}", at % 6), min, &format!("q{}", queue % 3))
@@ -295,7 +297,9 @@ impl Play {
     }
 
     fn cycle(&mut self) -> Plan {
+        let lacking = invariants::lacking(&self.state);
         let plan = run(&mut self.state, &POLICY, self.now);
+        invariants::check_plan(&self.state, &plan, &lacking);
         assert!(self.state.cache().accounting().audit().is_clean());
         for node in self.state.cache().accounting().ledger().nodes() {
             let bound_here = plan.binds.iter().any(|bind| *bind.node == *node.name);
