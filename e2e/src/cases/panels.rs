@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::panels_wanted::{RANGE, Row, alerts, in_between, of_alert, rows, variables};
 use super::seen::{bound, group_says, metric};
-use crate::dashboards::{self, Panel, dashboards, metrics_in};
+use crate::dashboards::{self, Panel, dashboards};
 use crate::lease::LONG;
 use crate::objects::{make_bound_pod, make_member, make_node, make_podgroup, make_queue_of, patch_queue, podgroups};
 use crate::prometheus::Prometheus;
@@ -19,7 +19,7 @@ use crate::proxy::Delay;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, annotate, groups_of, scale, wait_one_group, wait_running};
 use crate::world::World;
-use crate::{chart, http, say};
+use crate::{chart, say};
 
 /// M1. Each part of the state is a number in some panel. A panel without a row of expected numbers fails the case, and so does a row without a panel.
 pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
@@ -78,7 +78,6 @@ pub(super) async fn show_what_is_so(w: &mut World) -> Result<()> {
         let wanted = of_alert(name).with_context(|| format!("no numbers are known for the alert {name}"))?;
         gives(&prometheus, query, &wanted, name).await?;
     }
-    everything_is_exported(&panels, &rules, &ports).await?;
     say::line(format!(
         "        {} queries of {} panels, {} variables and {} alerts return the right numbers",
         panels.iter().map(|panel| panel.queries.len()).sum::<usize>(),
@@ -96,19 +95,6 @@ async fn gives(prometheus: &Prometheus, query: &str, wanted: &super::panels_want
         Ok(Seen::when(wanted.is(&seen), || format!("{seen:?}")))
     })
     .await
-}
-
-/// Checks that every metric of a query, with its labels, is exported at this moment.
-async fn everything_is_exported(panels: &[Panel], rules: &[(String, String, serde_json::Value)], ports: &[(&str, u16)]) -> Result<()> {
-    let mut exported = String::new();
-    for (_, port) in ports {
-        exported += &http::get(*port, "/metrics").await?.1;
-    }
-    let exported = metrics_in(&exported);
-    let queries = panels.iter().flat_map(|panel| &panel.queries).chain(rules.iter().map(|(_, query, _)| query));
-    let missing: Vec<_> = queries.flat_map(|query| metrics_in(query)).filter(|name| !exported.contains(name)).collect();
-    ensure!(missing.is_empty(), "no program exports {missing:?}");
-    Ok(())
 }
 
 /// Creates and deletes one PodGroup, and causes one refused patch by a write from another client.
