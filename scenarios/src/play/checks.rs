@@ -116,16 +116,23 @@ fn event(world: &World, words: &Words) -> Result<Option<String>> {
     differs(is_true, || format!("its Events are {all:?}"))
 }
 
-/// `shows group g spec.minMember 3`: a field of an object, by its path. Keys with dots stand behind slashes: `/metadata/labels/a.b~1c`. `absent` is the value of a missing
-/// field.
+/// `shows group g spec.minMember 3`: a field of an object, by its path. `absent` is the value of a missing field.
 fn shows(world: &World, words: &Words) -> Result<Option<String>> {
     let kind = World::kind(words.at(1)?)?;
     let Some(object) = object(world, kind, words)? else { return Ok(Some(format!("there is no {} {}", kind.name, words.at(2)?))) };
-    compare(object.pointer(&pointer(words.at(3)?)), words.at(4)?)
+    compare(at_path(&object, words.at(3)?), words.at(4)?)
 }
 
-fn pointer(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/{}", path.replace('.', "/")) }
+/// Returns what stands at a path. Keys with dots stand behind slashes: `/metadata/labels/a.b~1c`. In a list, a number is a place, and a word is the name or type of an element.
+fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{}", path.replace('.', "/")) };
+    path.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).try_fold(object, |value, part| {
+        let Some(list) = value.as_array() else { return value.get(&part) };
+        match part.parse::<usize>() {
+            Ok(place) => list.get(place),
+            Err(_) => list.iter().find(|each| each["name"] == part || each["type"] == part),
+        }
+    })
 }
 
 fn compare(value: Option<&Value>, wanted: &str) -> Result<Option<String>> {
@@ -184,5 +191,5 @@ async fn metric(world: &World, words: &Words) -> Result<Option<String>> {
 /// `debug scheduler /debug/queues /queues/0/name default`: a value of the debug endpoint.
 async fn debug(world: &World, words: &Words) -> Result<Option<String>> {
     let answer = world.programs.ask(words.at(1)?, words.at(2)?).await.map_err(|error| anyhow!("{error}"))?;
-    compare(answer.pointer(&pointer(words.at(3)?)), words.at(4)?)
+    compare(at_path(&answer, words.at(3)?), words.at(4)?)
 }
