@@ -50,9 +50,24 @@ fn pairs(words: &Words, option: &str) -> Map<String, Value> {
     words.all(option).map(|text| text.split_once(':').unwrap_or((text, ""))).map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
+/// Returns the verb with each of its names alone: `queue a b below p` stands for two queues. The first word is always a name.
+pub fn each_name(words: &Words, flags: &[&str]) -> Vec<Words> {
+    let (own, rest) = words.plain.split_at(words.plain.len().min(2));
+    let (options, others): (Vec<String>, Vec<String>) = rest.iter().cloned().partition(|word| flags.contains(&word.as_str()));
+    let one = |name: &String| Words { plain: [&own[..1], std::slice::from_ref(name), &options].concat(), ..words.clone() };
+    // A verb without a name stays as it is.
+    own.get(1).map_or_else(|| vec![words.clone()], |first| std::iter::once(first).chain(&others).map(one).collect())
+}
+
+/// The words of a node without a value.
+pub const NODE_FLAGS: [&str; 1] = ["cordoned"];
+
+/// The words of a queue without a value.
+pub const QUEUE_FLAGS: [&str; 3] = ["not-reclaimable", "fifo", "closed"];
+
 /// Returns a node. It takes 110 pods, and the label `kubernetes.io/hostname` has its name.
 pub fn node(words: &Words, block: &Value) -> Result<Value> {
-    words.only(2, &["cordoned"], &["label", "taint"])?;
+    words.only(2, &NODE_FLAGS, &["label", "taint"])?;
     let name = words.at(1)?;
     let mut labels = pairs(words, "label");
     labels.insert("kubernetes.io/hostname".to_owned(), name.into());
@@ -75,7 +90,7 @@ pub fn node(words: &Words, block: &Value) -> Result<Value> {
 /// Returns a queue.
 pub fn queue(words: &Words, block: &Value) -> Result<Value> {
     let options = ["below", "capability", "deserved", "guarantee", "weight", "priority"];
-    words.only(2, &["not-reclaimable", "fifo", "closed"], &options)?;
+    words.only(2, &QUEUE_FLAGS, &options)?;
     let mut spec = Map::new();
     for name in ["capability", "deserved"] {
         if let Some(text) = words.option(name) {

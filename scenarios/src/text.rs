@@ -7,6 +7,7 @@
 //!   spec:                             indented YAML belongs to the line above it
 //!     nodeSelector: {zone: a}
 //! delete pod g-0; later 5s            several verbs on a line: nothing happens between them
+//! delete pod g-{0..7}                 a word with a range stands for several words
 //! why g "is over its quota"           a text in quotes is one word
 //! ```
 
@@ -143,11 +144,24 @@ fn split(raw: &str) -> Result<Vec<Words>> {
                 while let Some(next) = letters.next_if(|next| !" \t;".contains(*next)) {
                     word.push(next);
                 }
-                verbs.last_mut().ok_or_else(|| anyhow!("no verb"))?.push((word, false));
+                verbs.last_mut().ok_or_else(|| anyhow!("no verb"))?.extend(expand(&word)?.into_iter().map(|word| (word, false)));
             }
         }
     }
     Ok(verbs.into_iter().filter(|words| !words.is_empty()).map(classify).collect())
+}
+
+/// Returns the words that `g-{0..2}` stands for: `g-0`, `g-1`, `g-2`.
+fn expand(word: &str) -> Result<Vec<String>> {
+    let parts = || {
+        let (before, rest) = word.split_once('{')?;
+        let (range, after) = rest.split_once('}')?;
+        let (first, last) = range.split_once("..")?;
+        Some((before, first, last, after))
+    };
+    let Some((before, first, last, after)) = parts() else { return Ok(vec![word.to_owned()]) };
+    let number = |text: &str| text.parse::<u32>().map_err(|_| anyhow!("`{text}` in `{word}` is no number"));
+    Ok((number(first)?..=number(last)?).map(|number| format!("{before}{number}{after}")).collect())
 }
 
 fn classify(words: Vec<Quoted>) -> Words {
@@ -205,6 +219,14 @@ mod tests {
         let gang = &read("gang g 3 in team cpu:1").unwrap()[0].verbs[0];
         assert_eq!((gang.option("in"), gang.number(2).unwrap()), (Some("team"), 3));
         assert!(gang.only(3, &[], &[]).unwrap_err().to_string().contains("does not know `in="));
+    }
+
+    #[test]
+    fn a_range_stands_for_several_words() {
+        let words = &read("pod g-{9..11} of g example.com/r{0..1}:2").unwrap()[0].verbs[0];
+        assert_eq!(words.plain, ["pod", "g-9", "g-10", "g-11"]);
+        assert_eq!(words.amounts.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["example.com/r0", "example.com/r1"]);
+        assert!(read("pod g-{0..all}").unwrap_err().to_string().contains("`all` in `g-{0..all}` is no number"));
     }
 
     #[test]

@@ -3,13 +3,11 @@
 mod admitted;
 mod alarms;
 mod bad;
-mod beside_others;
 mod beside_volcano;
 mod binds;
 mod claims_change;
 mod compatibility;
 mod crowded;
-mod deleted_queue;
 mod dist;
 mod documents;
 mod endings;
@@ -20,7 +18,6 @@ mod flaps;
 mod flooded;
 mod foreign_crds;
 mod foreign_pods;
-mod gates;
 mod handover;
 mod handover_costs;
 mod handover_in_a_gang;
@@ -30,10 +27,8 @@ mod killed_at_requests;
 mod killed_with_claims;
 mod label_keys;
 pub(crate) mod ledger;
-mod levels;
 pub(crate) mod lifecycle;
 mod migration;
-mod minimums;
 mod nominated;
 mod nominated_by_others;
 mod old_views;
@@ -74,14 +69,12 @@ mod stateful;
 mod tampered;
 mod tenancy;
 mod tied_claims;
-mod tree;
 mod tree_changes;
 mod tree_large;
 mod unbound_claims;
 mod upgrades;
 mod visible;
 mod volumes;
-mod waits;
 
 use crate::case::{CASE_TIME, Case, UnderFaults};
 use crate::faults::Faults;
@@ -248,22 +241,6 @@ pub fn table() -> Vec<Case> {
         case!("L8-namespace", "a terminating namespace", usual(), bad::endings::a_namespace).under_faults_in_soak(),
         case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::relabelled::relabelled).under_faults_in_soak(),
         case!("L8-unseen", "an owned pod that neither selector nor watch shows keeps its PodGroup", aimed(), bad::relabelled::unseen),
-        case!("L9", "a queue is created after the pods that name it", usual(), waits::queue_made_later, 3).under_faults_in_soak(),
-        case!("L9-120", "the same two minutes later", usual(), waits::queue_made_later, 120).only_in_soak(),
-        case!("L10", "a user's PodGroup stays Completed after its Job and uses nothing", usual(), waits::completed_stays)
-            .under_faults_in_soak(),
-        case!("L11", "a suspended Job frees its capacity for a waiting Job", usual(), waits::suspended_job_frees_capacity)
-            .under_faults_in_soak(),
-        case!(
-            "L12",
-            "a gang without members, or with failed members, is not satisfied",
-            usual(),
-            waits::an_empty_or_failed_gang_is_not_satisfied
-        )
-        .under_faults_in_soak(),
-        case!("L13", "the condition Unschedulable ends when the gang runs", usual(), waits::condition_ends_with_the_waiting, 3)
-            .under_faults_in_soak(),
-        case!("L13-60", "the same after a minute", usual(), waits::condition_ends_with_the_waiting, 60).only_in_soak(),
         case!("L14", "pods of another scheduler cost no API call", quick(), foreign_pods::cost_nothing, 200).under_faults_in_soak(),
         case!("L14-1000", "the same for a thousand ReplicaSets", quick(), foreign_pods::cost_nothing, 1000)
             .within(secs(900))
@@ -274,13 +251,6 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_while_the_controller_is_down)
             .under_faults_in_soak(),
-        case!(
-            "L18",
-            "scheduling gates hold a gang back, which reserves nothing and is placed whole afterwards",
-            usual(),
-            gates::hold_a_gang_back
-        )
-        .under_faults_in_soak(),
         case!(
             "O1-stateful-ordered",
             "an OrderedReady StatefulSet is no gang, and an Event says so",
@@ -377,70 +347,18 @@ pub fn table() -> Vec<Case> {
     rows.extend([
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
-        case!("Q2", "the same for PodGroups without minResources", usual(), queues::parent_blocks_without_min_resources)
-            .under_faults_in_soak(),
         case!("A5", "every kind of fault hits an eviction once", aimed(), reclaim::every_eviction_fault_once),
-        case!(
-            "Q5",
-            "a PodGroup that fits no node blocks its queue only until its admission timeout",
-            usual(),
-            reclaim::unplaceable_group_blocks_its_queue_only_until_the_timeout
-        )
-        .under_faults_in_soak(),
         case!("Q6", "a queue gets its deserved share back by reclaim", usual(), reclaim::deserved_share_is_reclaimed)
             .under_faults_in_soak(),
         case!("Q6-budget", "a PodDisruptionBudget is obeyed", usual(), reclaim::a_budget_is_obeyed).under_faults_in_soak(),
-        case!("Q6-foreign", "the share is a part of what another scheduler leaves", usual(), beside_others::share_is_reclaimed)
-            .under_faults_in_soak(),
-        case!("Q7-foreign", "a guarantee is kept out of what another scheduler leaves", usual(), beside_others::guarantee_stays_free)
-            .under_faults_in_soak(),
-        case!("Q9", "a gang that is being bound counts once", aimed(), reclaim::binding_gang_counts_once),
-        case!("Q11", "fifo waits for a PodGroup that can fit", usual(), reclaim::fifo_waits_for_what_can_fit).under_faults_in_soak(),
-        case!("Q20", "members beyond the minimum leave room for admitted PodGroups", usual(), minimums::surplus_leaves_room),
-        case!("Q21", "the place of a lost member is kept for its gang", usual(), minimums::lost_member_keeps_its_place),
-        case!("Q21-stopped", "the same while the leader ends: SIGTERM", usual(), minimums::lost_at_a_handover, minimums::End::Stopped),
-        case!("Q21-killed", "the same with SIGKILL", usual(), minimums::lost_at_a_handover, minimums::End::Killed),
-        case!("Q22", "fifo passes a PodGroup that no node can take", usual(), minimums::fifo_passes_what_no_node_can_take)
-            .under_faults_in_soak(),
-        case!("Q23", "an admission back-off ends when a member disappears", usual(), minimums::back_off_ends_with_its_reason),
-        case!("Q3", "PodGroups in root and in parent queues block only themselves", usual(), tree::groups_in_root_and_parent_queues)
-            .under_faults_in_soak(),
-        case!("Q4", "a queue's parent is deleted and comes back", usual(), tree::parent_deleted).under_faults_in_soak(),
-        case!("Q4-deleted", "a deleted queue keeps its place until its pods are gone", usual(), deleted_queue::keeps_its_place)
-            .under_faults_in_soak(),
-        case!("Q7", "the guarantee of an idle queue stays reserved", usual(), tree::guaranteed_and_idle).under_faults_in_soak(),
-        case!("Q8", "a capability of 0 is 0, and pods are counted", usual(), tree::zero_is_zero).under_faults_in_soak(),
-        case!("Q10", "no pod is bound in a closed queue, not even a best-effort pod", usual(), tree::closed).under_faults_in_soak(),
         case!("Q12", "the tree is changed while pods come and go", quick(), tree_changes::under_the_pods, 120)
             .as_shipped()
             .under_faults_in_soak(),
         case!("Q12-1000", "the same for a thousand pods", quick(), tree_changes::under_the_pods, 1000).within(secs(1200)).only_in_soak(),
-        case!(
-            "Q13",
-            "the condition names the limiting one of three levels and dimensions",
-            usual(),
-            levels::every_level_in_every_dimension
-        )
-        .under_faults_in_soak(),
         case!("Q14", "200 queues, 500 waiting pods: the budget of a cycle, and memory", quick(), tree_large::backlog, SMALL)
             .under_faults_in_soak(),
         case!("Q14-2000", "2,000 queues, 5,000 waiting pods", quick(), tree_large::backlog, LARGE).within(secs(1800)).only_in_soak(),
-        case!("Q15", "a higher priority preempts a whole gang, and evictions are refused once", aimed(), preempted::by_priority),
-        case!(
-            "Q16",
-            "an inner queue reclaims what another branch borrowed, and no other pod is evicted",
-            usual(),
-            preempted::across_two_levels
-        )
-        .as_shipped()
-        .under_faults_in_soak(),
-        case!("X1", "queues below themselves, missing parents, guarantees above the parent's", usual(), bad::queues::shapes)
-            .under_faults_in_soak(),
         case!("X2", "invalid amounts of queues", usual(), bad::queues::amounts).under_faults_in_soak(),
-        case!("X3", "a tree 64 deep, and two hundred siblings", usual(), bad::queues::deep_and_wide, 200),
-        case!("X3-5000", "the same with five thousand", usual(), bad::queues::deep_and_wide, 5000).only_in_soak(),
-        case!("X4", "nodes with negative amounts, or with thousands of resources", usual(), bad::capacities::nodes).under_faults_in_soak(),
-        case!("X5", "pods that request too much, nothing, or an unknown resource", usual(), bad::capacities::pods).under_faults_in_soak(),
         case!("M1", "every panel and alert shows the right numbers, with a real Prometheus", usual(), panels::show_what_is_so),
         case!("M2", "the most important alerts fire by their fault, alone", usual(), alarms::fire_by_their_fault),
         case!("T1", "more than sixty attempts of a tenant to use what belongs to others", usual(), tenancy::takes_nothing),

@@ -1,14 +1,11 @@
-//! Rows Q1 and Q2: every level of the queue tree limits its subtree.
+//! Row Q1: every level of the queue tree limits its subtree.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use kube::{Client, ResourceExt};
 
 use super::ledger::stays_unbound;
 use super::seen::pods_wait_for;
-use crate::objects::{Amounts, NAMESPACE, condition, field, make_member, make_node, make_podgroup, make_queue, podgroups};
+use crate::objects::{Amounts, condition, field, make_node, make_queue, podgroups};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, wait_one_group, wait_running};
 use crate::world::World;
@@ -37,30 +34,6 @@ pub(super) async fn parent_blocks(w: &mut World) -> Result<()> {
     delete(&client, "job-1").await?;
     wait_running(&client, "job-2", 2, 15).await?;
     no_longer_unschedulable(&client, &group).await
-}
-
-/// Q2. The same for PodGroups without minResources: a user creates them, and the pods name them.
-pub(super) async fn parent_blocks_without_min_resources(w: &mut World) -> Result<()> {
-    let client = w.client();
-    tree(&client).await?;
-    job(&client, "job-1", "test-sub-0").await?;
-    wait_running(&client, "job-1", 2, 10).await?;
-    job(&client, "job-2", "test-sub-1").await?;
-    blocked_by_parent(w, "job-2", "job-2").await?;
-    let group = podgroups(&client).get("job-2").await?;
-    ensure!(field(&group, "/spec/minResources").is_null(), "minResources is set: {}", field(&group, "/spec"));
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default().labels("app=job-1")).await?;
-    wait_running(&client, "job-2", 2, 15).await?;
-    no_longer_unschedulable(&client, "job-2").await
-}
-
-async fn job(client: &Client, name: &str, queue: &str) -> Result<()> {
-    make_podgroup(client, name, json!({"minMember": 2, "queue": queue})).await?;
-    for number in 0..2 {
-        make_member(client, &format!("{name}-{number}"), name, HALF).await?;
-    }
-    Ok(())
 }
 
 /// Checks that the PodGroup names the parent as its reason, is Pending, and has no bound pod.

@@ -1,4 +1,4 @@
-//! Rows Q5, Q6, Q9, Q11 and A5: a queue gets back its deserved share by reclaim, and no PodGroup waits for ever or for nothing.
+//! Rows Q6 and A5: a queue gets back its deserved share by reclaim.
 
 use std::collections::BTreeSet;
 
@@ -7,52 +7,14 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::ledger::stays_unbound;
 use super::seen::{accounting_matches_api, bound, group_says, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
-use crate::objects::{NAMESPACE, condition, field, make_member, make_node, make_podgroup, make_queue, make_queue_of, podgroups};
-use crate::programs::LONG_REQUESTS;
-use crate::wait::{Seen, holds_for, holds_until, millis, secs, wait_until};
+use crate::objects::{NAMESPACE, make_node, make_queue_of};
+use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::{Workload, delete, pods_of, wait_running};
 use crate::world::World;
-
-/// Q5 (#5006). A PodGroup that fits no node is admitted in a queue of 8 cpu. Small jobs follow: they run as soon as its admission timeout is over.
-pub(super) async fn unplaceable_group_blocks_its_queue_only_until_the_timeout(w: &mut World) -> Result<()> {
-    let client = w.client();
-    let scheduler = w.scheduler()?;
-    scheduler.terminate().await?;
-    scheduler.also("--admission-timeout=10s");
-    scheduler.restart().await?;
-    for node in ["n1", "n2"] {
-        make_node(&client, node, &[("cpu", "6"), ("memory", "16Gi")]).await?;
-    }
-    make_queue(&client, "team", None, &[("cpu", "8")]).await?;
-    make_podgroup(&client, "hopeless", json!({"minMember": 1, "queue": "team"})).await?;
-    // The admission begins after this moment and lasts 10 s.
-    let until = Instant::now() + secs(10);
-    make_member(&client, "hopeless-0", "hopeless", &[("cpu", "8")]).await?;
-    wait_until(secs(20), "it is admitted, and says why it waits", || async {
-        let object = podgroups(&client).get("hopeless").await?;
-        let says = condition(&object, "Unschedulable")
-            .is_some_and(|(status, _, message)| status == "True" && message.contains("Insufficient cpu"));
-        Ok(Seen::when(says && field(&object, "/status/phase") == "Inqueue", || field(&object, "/status").to_string()))
-    })
-    .await?;
-    for name in ["small-1", "small-2", "small-3"] {
-        Workload::new(name).asks(&[("cpu", "1")]).queue("team").make(&client).await?;
-    }
-    holds_until(until, "nothing of the queue runs while it is admitted", || async {
-        let count = bound(&client, "small-1").await?;
-        Ok(Seen::when(count == 0, || format!("{count} pods are on nodes")))
-    })
-    .await?;
-    for name in ["small-1", "small-2", "small-3"] {
-        wait_running(&client, name, 1, 10).await?;
-    }
-    accounting_matches_api(w).await
-}
 
 /// Creates queues `a` and `b`, which deserve 5 of 10 cpu each; `a` has borrowed everything.
 async fn borrowed(client: &Client) -> Result<()> {
@@ -195,67 +157,4 @@ pub(super) async fn a_budget_is_obeyed(w: &mut World) -> Result<()> {
     budgets.delete("all", &DeleteParams::default()).await?;
     wait_running(&client, "owed", 5, 10).await?;
     each_queue_has_its_share(&client, 10).await
-}
-
-/// Q9 (#5099). A queue of 4 cpu, and a gang of 3 × 1 cpu with slow bindings. A pod of 1 cpu is submitted and admitted at once: no pod is counted twice.
-pub(super) async fn binding_gang_counts_once(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", "4")]).await?;
-    w.scheduler()?.restart_with(&LONG_REQUESTS).await?;
-    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault: Fault::HoldRequest(secs(60)), times: 3 })?;
-    make_podgroup(&client, "gang", json!({"minMember": 3, "queue": "team", "minResources": {"cpu": "3"}})).await?;
-    for name in ["gang-0", "gang-1", "gang-2"] {
-        make_member(&client, name, "gang", &[("cpu", "1")]).await?;
-    }
-    wait_until(secs(10), "the bindings of the gang are under way", || async {
-        let held = w.hits("delay-request")?;
-        Ok(Seen::when(held == 3, || held.to_string()))
-    })
-    .await?;
-    make_podgroup(&client, "one", json!({"minMember": 1, "queue": "team", "minResources": {"cpu": "1"}})).await?;
-    make_member(&client, "one-0", "one", &[("cpu", "1")]).await?;
-    wait_until(secs(20), "the single pod is bound before the gang", || async {
-        let (one, gang) = (bound(&client, "one").await?, bound(&client, "gang").await?);
-        Ok(Seen::when(one == 1 && gang == 0, || format!("{one} of 1 and {gang} of 3 are bound")))
-    })
-    .await?;
-    // The pods in progress are counted before the cluster shows them: there is no capacity for a fifth.
-    one(&client, "fifth", "team", "1").await?;
-    group_says(&client, "fifth", "queue \"team\" is over its quota: cpu requested 1, used 4, capability 4").await?;
-    w.let_go()?;
-    wait_running(&client, "gang", 3, 15).await?;
-    stays_unbound(w, "fifth", 1).await?;
-    accounting_matches_api(w).await
-}
-
-/// Q11. With `dequeueStrategy: fifo`, small PodGroups wait behind a large one that can fit later, and do not wait behind one that can never fit. With
-/// `traverse` they run.
-pub(super) async fn fifo_waits_for_what_can_fit(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "16"), ("memory", "16Gi")]).await?;
-    for strategy in ["fifo", "traverse"] {
-        make_queue_of(&client, strategy, json!({"capability": {"cpu": "4"}, "dequeueStrategy": strategy})).await?;
-        let name = |what: &str| format!("{strategy}-{what}");
-        Workload::new(&name("runs")).asks(&[("cpu", "2")]).queue(strategy).make(&client).await?;
-        wait_running(&client, &name("runs"), 1, 15).await?;
-        one(&client, &name("big"), strategy, "3").await?;
-        group_says(&client, &name("big"), "is over its quota").await?;
-        one(&client, &name("small"), strategy, "1").await?;
-    }
-    wait_running(&client, "traverse-small", 1, 10).await?;
-    group_says(&client, "fifo-small", "fifo-big comes first").await?;
-    stays_unbound(w, "fifo-small", 2).await?;
-    // The head is deleted, and the PodGroup that can never fit becomes the head.
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    one(&client, "fifo-impossible", "fifo", "5").await?;
-    pods.delete("fifo-big-0", &DeleteParams::default().grace_period(0)).await?;
-    wait_running(&client, "fifo-small", 1, 10).await?;
-    ensure!(pods_of(&client, "fifo-impossible").await?.len() == 1, "the pod is gone");
-    accounting_matches_api(w).await
-}
-
-async fn one(client: &Client, name: &str, queue: &str, cpu: &str) -> Result<()> {
-    make_podgroup(client, name, json!({"minMember": 1, "queue": queue})).await?;
-    make_member(client, &format!("{name}-0"), name, &[("cpu", cpu)]).await
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::view::{members, owner_named};
-use crate::objects::{self, NAMESPACE, POD_FLAGS, POD_OPTIONS, namespace};
+use crate::objects::{self, NAMESPACE, NODE_FLAGS, POD_FLAGS, POD_OPTIONS, QUEUE_FLAGS, namespace};
 use crate::server::carry_out::create;
 use crate::server::kinds::Kind;
 use crate::server::orders::{Answer, Order};
@@ -19,8 +19,10 @@ use crate::text::{Words, duration};
 /// Carries out an action; false if the verb is none.
 pub(super) async fn act(world: &mut World, words: &Words, block: &Value) -> Result<bool> {
     match words.at(0)? {
-        "node" => put(world, "nodes", objects::node(words, block)?)?,
-        "queue" => put(world, "queues", objects::queue(words, block)?)?,
+        "node" => objects::each_name(words, &NODE_FLAGS).iter().try_for_each(|words| put(world, "nodes", objects::node(words, block)?))?,
+        "queue" => {
+            objects::each_name(words, &QUEUE_FLAGS).iter().try_for_each(|words| put(world, "queues", objects::queue(words, block)?))?
+        }
         "group" => {
             words.only(2, &["keeps"], &["min", "in", "minresources", "class", "namespace"])?;
             let mut group = objects::group(words.at(1)?, None, words)?;

@@ -125,8 +125,7 @@ fn event(world: &World, words: &Words) -> Result<Option<String>> {
     differs(is_true, || format!("its Events are {all:?}"))
 }
 
-/// `shows group g spec.minMember 3`: a field of an object, by its path. Keys with dots stand behind slashes: `/metadata/labels/a.b~1c`. `absent` is the value of a missing
-/// field.
+/// `shows group g spec.minMember 3`: a field of an object, by its path. `absent` is the value of a missing field.
 fn shows(world: &World, words: &Words) -> Result<Option<String>> {
     let kind = World::kind(words.at(1)?)?;
     let Some(object) = object(world, kind, words)? else { return Ok(Some(format!("there is no {} {}", kind.name, words.at(2)?))) };
@@ -137,14 +136,18 @@ fn pointer(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{}", path.replace('.', "/")) }
 }
 
-/// Returns the value at a path. A step `name=n1` in a list takes the element with this field.
+/// Returns the value at a path. Keys with dots stand behind slashes: `/metadata/labels/a.b~1c`. In a list, a number is a place, a word the name or type of an element, and
+/// `field=value` the element with this field.
 fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut at = object;
     for step in pointer(path).split('/').skip(1) {
         let step = step.replace("~1", "/").replace("~0", "~");
         at = match (at, step.split_once('=')) {
             (Value::Array(list), Some((field, wanted))) => list.iter().find(|element| element[field] == wanted)?,
-            (Value::Array(list), None) => list.get(step.parse::<usize>().ok()?)?,
+            (Value::Array(list), None) => match step.parse::<usize>() {
+                Ok(place) => list.get(place)?,
+                Err(_) => list.iter().find(|element| element["name"] == *step || element["type"] == *step)?,
+            },
             _ => at.get(&step)?,
         };
     }

@@ -59,7 +59,7 @@ fn live(group: &Group) -> u32 {
 }
 
 /// Whether the PodGroup is finished: its minimum has succeeded and no member lives. It remains finished when the succeeded pods are
-/// deleted, even before the status was written (L10: a Job with a TTL). A new member ends that.
+/// deleted, even before the status was written (a Job with a TTL). A new member ends that.
 #[must_use]
 pub fn is_through(group: &Group, facts: &GroupFacts) -> bool {
     live(group) == 0 && (group.through || group.counts.succeeded >= facts.min_member.max(1))

@@ -1,6 +1,5 @@
 //! Cases with bad input: the outcome is as documented, and no other object suffers.
 
-pub(super) mod capacities;
 pub(super) mod claims;
 pub(super) mod constraints;
 pub(super) mod endings;

@@ -1,82 +1,18 @@
 //! Queues with invalid specs. Each blocks itself and its descendants, says why, and recovers; all other queues go on.
 
 use anyhow::Result;
-use futures::{StreamExt, TryStreamExt, stream};
-use kube::api::DeleteParams;
-use kube::{Client, ResourceExt};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cases::ledger::stays_unbound;
-use crate::cases::seen::{group_says, queue_uses, queue_uses_within};
-use crate::cases::tree::{complains, queue_complains};
+use crate::cases::seen::group_says;
 use crate::http;
-use crate::objects::{make_member, make_node, make_podgroup, make_queue, make_queue_of, patch_queue, queues, wait_made_queues};
+use crate::objects::{make_member, make_node, make_podgroup, make_queue, make_queue_of, patch_queue, queues};
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, wait_one_group, wait_running};
 use crate::world::World;
-
-/// Queues below each other or below themselves, queues with a missing parent, and guarantees above the parent's: their PodGroups wait with a reason,
-/// an Event on the queue says why, other PodGroups run, and each recovers as soon as its queue is corrected.
-pub(in crate::cases) async fn shapes(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
-    let promised = |cpu: &str, parent: &str| json!({"parent": parent, "guarantee": {"resource": {"cpu": cpu}}});
-    for (name, spec) in [
-        ("itself", json!({"parent": "itself"})),
-        ("egg", json!({"parent": "hen"})),
-        ("hen", json!({"parent": "egg"})),
-        ("orphan", json!({"parent": "nowhere"})),
-        ("promises", promised("2", "root")),
-        ("much", promised("3", "promises")),
-        ("good", json!({"parent": "root"})),
-    ] {
-        make_queue_of(&client, name, spec).await?;
-    }
-    wait_made_queues(&client, secs(10)).await?;
-    // The queues root and default, which always exist, with a parent that a user has set.
-    patch_queue(&client, "root", json!({"spec": {"parent": "good"}})).await?;
-    patch_queue(&client, "default", json!({"spec": {"parent": "orphan"}})).await?;
-    let bad = [
-        ("itself", "queue \"itself\" is below itself"),
-        ("egg", "is below itself"),
-        ("hen", "is below itself"),
-        ("orphan", "queue \"orphan\" has queues below it"),
-        ("default", "queue \"orphan\" names the parent \"nowhere\", which does not exist"),
-        ("much", "queue \"promises\" is guaranteed cpu 2, and the queues below it 3 together"),
-    ];
-    for (queue, why) in bad {
-        Workload::new(queue).queue(queue).make(&client).await?;
-        let group = wait_one_group(&client, queue, 10).await?.name_any();
-        if queue != "orphan" {
-            group_says(&client, &group, why).await?;
-        }
-    }
-    for (queue, why) in [("itself", "is below itself"), ("egg", "is below itself"), ("orphan", "nowhere"), ("promises", "3 together")] {
-        queue_complains(&client, queue, why).await?;
-    }
-    run_one_pod(&client, "meanwhile").await?;
-    for (queue, _) in bad {
-        stays_unbound(w, queue, 0).await?;
-    }
-    for (queue, spec) in [
-        ("itself", json!({"parent": "root"})),
-        ("egg", json!({"parent": "root"})),
-        ("hen", json!({"parent": null})),
-        ("default", json!({"parent": "root"})),
-        ("much", promised("2", "promises")),
-    ] {
-        patch_queue(&client, queue, json!({"spec": spec})).await?;
-        if queue != "egg" {
-            wait_running(&client, queue, 1, 10).await?;
-        }
-    }
-    patch_queue(&client, "orphan", json!({"spec": {"parent": "hen"}})).await?;
-    // Now hen has a child queue: its running pods stay, and orphan is a leaf.
-    wait_running(&client, "orphan", 1, 10).await?;
-    wait_running(&client, "egg", 1, 10).await?;
-    wait_running(&client, "hen", 1, 0).await?;
-    queue_uses(&client, "root", "cpu", "7").await
-}
 
 /// Runs one pod that requests every dimension that the other cases use.
 async fn run_one_pod(client: &Client, name: &str) -> Result<()> {
@@ -165,47 +101,21 @@ async fn wait_reported(port: u16, queue: &str, field: &str) -> Result<()> {
     .await
 }
 
-/// A tree of the greatest depth, a deeper one, and many siblings: a pod in the deepest allowed queue runs, the pod below it waits with a reason, and a pod
-/// beside all of them is bound as fast as usual. Then a queue in the middle of the chain is deleted and created again.
-pub(in crate::cases) async fn deep_and_wide(w: &mut World, siblings: usize) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;
-    // With root, deep-64 has 64 ancestors.
-    for level in 1..=65 {
-        let parent = if level == 1 { "root".to_owned() } else { format!("deep-{}", level - 1) };
-        make_queue(&client, &format!("deep-{level}"), Some(&parent), &[]).await?;
-    }
-    Workload::new("too-deep").queue("deep-65").make(&client).await?;
-    let group = wait_one_group(&client, "too-deep", 10).await?.name_any();
-    group_says(&client, &group, "queue \"deep-65\" has too many queues above it").await?;
-    stays_unbound(w, "too-deep", 1).await?;
-    queues(&client).delete("deep-65", &DeleteParams::default()).await?;
-    Workload::new("deep").queue("deep-64").make(&client).await?;
-    wait_running(&client, "deep", 1, 10).await?;
-    queue_uses(&client, "deep-1", "cpu", "1").await?;
+/// Waits until an Event on the queue contains `part`.
+async fn queue_complains(client: &Client, queue: &str, part: &str) -> Result<()> {
+    complains(client, "Queue", queue, "InvalidQueue", part).await
+}
 
-    stream::iter(0..siblings)
-        .map(|number| {
-            let client = client.clone();
-            async move { make_queue(&client, &format!("sibling-{number}"), Some("deep-2"), &[("cpu", "1")]).await }
-        })
-        .buffer_unordered(16)
-        .try_collect::<Vec<()>>()
-        .await?;
-    let last = format!("sibling-{}", siblings.saturating_sub(1));
-    Workload::new("beside").queue(&last).make(&client).await?;
-    wait_running(&client, "beside", 1, 10).await?;
-    queues(&client).delete("deep-30", &DeleteParams::default()).await?;
-    // The scheduler may see the pod before it sees the deletion.
-    queue_complains(&client, "deep-31", "names the parent \"deep-30\", which does not exist").await?;
-    Workload::new("late").queue("deep-64").make(&client).await?;
-    let group = wait_one_group(&client, "late", 10).await?.name_any();
-    group_says(&client, &group, "queue \"deep-31\" names the parent \"deep-30\", which does not exist").await?;
-    Workload::new("above").queue(&last).make(&client).await?;
-    let group = wait_one_group(&client, "above", 10).await?.name_any();
-    group_says(&client, &group, &format!("queue \"{last}\" is over its quota")).await?;
-    make_queue(&client, "deep-30", Some("deep-29"), &[]).await?;
-    wait_running(&client, "late", 1, 10).await?;
-    // The statuses of all siblings may be written first.
-    queue_uses_within(&client, 120, "root", "cpu", "3").await
+/// Waits for an Event on a Queue or PodGroup with this reason and a message that contains `part`.
+async fn complains(client: &Client, kind: &str, name: &str, wanted: &str, part: &str) -> Result<()> {
+    let events: Api<Event> = Api::default_namespaced(client.clone());
+    wait_until(secs(10), &format!("an Event {wanted} on {kind} {name} contains: {part}"), || async {
+        let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name}"));
+        let messages: Vec<_> = events.list(&about).await?.items.into_iter().map(|event| (event.reason, event.message)).collect();
+        let right = |(reason, message): &(Option<String>, Option<String>)| {
+            reason.as_deref() == Some(wanted) && message.as_deref().is_some_and(|message| message.contains(part))
+        };
+        Ok(Seen::when(messages.iter().any(right), || format!("{messages:?}")))
+    })
+    .await
 }

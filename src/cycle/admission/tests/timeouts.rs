@@ -69,7 +69,7 @@ fn a5_a_finished_deleted_or_changed_podgroup_reserves_nothing() {
     let completed = PodGroupStatus { phase: Some("Completed".into()), ..PodGroupStatus::default() };
     state.apply_group(GroupFacts { status: completed, ..asks(5, "b") });
     let _plan = at(&mut state, 0);
-    assert_eq!(reserved(&state, "b"), cpus(0), "L10: its pods are gone, and so is what it needed");
+    assert_eq!(reserved(&state, "b"), cpus(0), "its pods are gone, and so is what it needed");
     state.apply_group(asks(5, "b"));
     let _plan = at(&mut state, 0);
     assert_eq!(reserved(&state, "b"), cpus(5));
