@@ -1,12 +1,11 @@
-//! `make load` (`e2e load`): the cost of the controller under load, and its limits. A small case of it is part of every test run.
+//! `make load` (`e2e load`): the cost of the controller under load, and its limits.
 //!
 //! In reading order: `stage` (the cluster), `calls` and `counters` (two sources for the number of API requests), `process` (memory and processor time),
 //! `look` (the end of a load), `burst` with `wave` (Deployments at once, to 0, back; at rest), `race` (creations compared with a flood), `check` (the final
-//! state), `table` (the output), `case` (counts only, within `make test`). The results of one run are in `docs/performance.md`, which is not written here.
+//! state), `table` (the output). The results of one run are in `docs/performance.md`, which is not written here.
 
 pub mod burst;
 pub mod calls;
-pub mod case;
 pub mod check;
 pub mod counters;
 pub mod look;
