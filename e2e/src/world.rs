@@ -268,12 +268,6 @@ impl World {
         Ok(self.aimed()?.counts().get(kind).copied().unwrap_or_default())
     }
 
-    /// Adds a rule for the requests of the controller. Only with faults in the settings.
-    pub fn aim_at_controller(&self, rule: Rule) -> Result<()> {
-        self.controller.as_ref().and_then(|side| side.faults.as_ref()).context("no fault proxy lies before the controller")?.rule(rule);
-        Ok(())
-    }
-
     /// Returns the fault proxy before the scheduler. Only with faults in the settings.
     pub fn aimed(&self) -> Result<&HttpProxy> {
         self.scheduler.as_ref().and_then(|side| side.faults.as_ref()).context("no fault proxy lies before the scheduler")

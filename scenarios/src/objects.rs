@@ -241,5 +241,9 @@ pub fn owner(words: &Words, block: &Value) -> Result<Value> {
     if verb == "statefulset" && !words.has("ordered", 2) {
         spec["podManagementPolicy"] = "Parallel".into();
     }
-    Ok(json!({ "metadata": { "name": name, "namespace": namespace(words), "annotations": annotations }, "spec": spec }))
+    let mut owner = json!({ "metadata": { "name": name, "namespace": namespace(words), "annotations": annotations }, "spec": spec });
+    if let Some(uid) = words.option("uid") {
+        owner["metadata"]["uid"] = uid.into();
+    }
+    Ok(owner)
 }

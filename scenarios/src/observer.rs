@@ -63,6 +63,13 @@ impl Observer {
                 {
                     self.wrong.push(format!("pod {name} moved from {before} to {node}"));
                 }
+                // A pod that another owner adopts counts in its new PodGroup.
+                if before.is_some()
+                    && let Some(group) = group_of(&change.object)
+                    && self.bound.values().any(|bound| bound.contains(&uid))
+                {
+                    self.bound.entry((namespace, group)).or_default().insert(uid.clone());
+                }
                 set(&mut self.pods, uid, object);
             }
             _ => {}

@@ -11,10 +11,10 @@ use kube::{Api, Client, ResourceExt};
 use tokio::time::sleep;
 
 use super::lifecycle::settled;
-use super::stateful::small;
 use crate::objects::{NAMESPACE, make_node, podgroups};
 use crate::wait::{Seen, settles};
-use crate::workloads::owner::{Kind, resize};
+use crate::workloads::kinds::Order;
+use crate::workloads::owner::{Kind, Owner, resize};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
 
@@ -32,7 +32,7 @@ pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Resu
     let deployments: Vec<String> = (0..EACH).map(|number| format!("deployment-{number:02}")).collect();
     let sets: Vec<String> = (0..EACH).map(|number| format!("set-{number:02}")).collect();
     try_join_all(deployments.iter().map(|name| Workload::new(name).asks(&[("cpu", "100m")]).make(&client))).await?;
-    try_join_all(sets.iter().map(|name| small(name).make(&client))).await?;
+    try_join_all(sets.iter().map(|name| Owner::stateful_set(name, Order::OrderedReady).asks(&[("cpu", "100m")]).make(&client))).await?;
     for name in deployments.iter().chain(&sets) {
         wait_running(&client, name, 1, 60).await?;
     }

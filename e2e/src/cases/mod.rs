@@ -17,7 +17,6 @@ mod first_lists;
 mod flaps;
 mod flooded;
 mod foreign_crds;
-mod foreign_pods;
 mod handover;
 mod handover_costs;
 mod handover_in_a_gang;
@@ -48,11 +47,9 @@ mod preempted;
 mod provisioned;
 pub(crate) mod queues;
 mod reclaim;
-mod recreated;
 mod releases;
 mod rendered;
 mod requests;
-mod resizing;
 mod restored;
 mod retried_binds;
 mod rights;
@@ -60,13 +57,10 @@ mod rollouts;
 mod second_scheduler;
 mod seen;
 mod selftest;
-mod spec;
 mod stale_state;
 mod standby;
 mod standby_behind;
 mod starts;
-mod stateful;
-mod tampered;
 mod tenancy;
 mod tied_claims;
 mod tree_changes;
@@ -78,7 +72,7 @@ mod volumes;
 
 use crate::case::{CASE_TIME, Case, UnderFaults};
 use crate::faults::Faults;
-use crate::wait::{millis, secs};
+use crate::wait::secs;
 use crate::world::Setup;
 
 const SMALL: tree_large::Size = tree_large::Size { tops: 10, leaves: 1, pods: 500, budget: 0.1 };
@@ -105,8 +99,7 @@ mod placement_rows;
 
 /// Returns all cases in the order of their rows; the cases of the harness itself come first.
 ///
-/// Counts of calls and durations of wrong states are checked without faults only, because a fault causes further calls and delays. So L8-revisions
-/// and L7-churn, which check nothing else, never run under faults. Other cases run under faults and skip these checks.
+/// Counts of calls and durations of wrong states are checked without faults only, because a fault causes further calls and delays.
 pub fn table() -> Vec<Case> {
     let usual = Setup::default;
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
@@ -174,127 +167,24 @@ pub fn table() -> Vec<Case> {
         case!("L1-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, lifecycle::flapping)
             .only_in_soak()
             .under_faults_in_soak(),
-        case!("L2", "flapping StatefulSets keep exactly one PodGroup, with the right owner", quick(), stateful::flapping)
-            .under_faults_in_soak(),
-        case!("L2-no-policy", "the same without the admission policy", Setup { admission_policy: false, ..quick() }, stateful::flapping)
-            .only_in_soak()
-            .under_faults_in_soak(),
-        case!("L3", "a StatefulSet is deleted and recreated a hundred times", usual(), stateful::made_again)
-            .as_shipped()
-            .under_faults_in_soak(),
-        case!("L4", "a PodGroup that a user deletes is back within seconds", usual(), lifecycle::deleted_by_hand).under_faults_in_soak(),
-        case!(
-            "L4-no-policy",
-            "the same without the admission policy",
-            Setup { admission_policy: false, ..usual() },
-            lifecycle::deleted_by_hand
-        )
-        .under_faults_in_soak(),
-        case!("L4-again", "another client deletes a PodGroup each time that it is created", usual(), recreated::less_and_less_often),
-        case!("L5", "minMember follows group-min-member of a running Deployment", usual(), lifecycle::min_member_followed)
-            .under_faults_in_soak(),
-        case!("L7", "a rollout with maxSurge 1 of a full gang finishes", usual(), rollouts::surge_of_a_full_gang).under_faults_in_soak(),
-        case!("L8", "an absurd group-min-member is reported and delays no other Deployment", usual(), lifecycle::absurd_min_member)
-            .under_faults_in_soak(),
-        case!("L15", "ten rollouts leave one PodGroup", usual(), rollouts::ten_rollouts).as_shipped().under_faults_in_soak(),
         case!("F-3x0s", "20 Deployments and 20 StatefulSets flap together 3 times", quick(), flaps::together, 3, secs(0))
             .under_faults_in_soak(),
-        // The other pauses are in the soak: L1, L2 and the row above hold the same property every day.
-        case!("F-3x500ms", "the same with half a second between", quick(), flaps::together, 3, millis(500))
-            .only_in_soak()
-            .also_under_faults(),
-        case!("F-3x2s", "the same with two seconds between", quick(), flaps::together, 3, secs(2)).only_in_soak().also_under_faults(),
         case!("F-200x0s", "20 Deployments and 20 StatefulSets flap together 200 times", quick(), flaps::together, 200, secs(0))
             .within(secs(900))
             .only_in_soak()
             .also_under_faults(),
-        case!("F-200x500ms", "the same with half a second between", quick(), flaps::together, 200, millis(500))
-            .within(secs(900))
-            .only_in_soak()
-            .also_under_faults(),
-        case!("F-200x2s", "the same with two seconds between", quick(), flaps::together, 200, secs(2))
-            .within(secs(1800))
-            .only_in_soak()
-            .also_under_faults(),
-        case!(
-            "L4-tampered",
-            "changes by a user to the controller's fields are reverted",
-            usual(),
-            tampered::controller_fields_are_restored
-        )
-        .under_faults_in_soak(),
-        case!("L5-sources", "the PodGroup follows every source of every field", usual(), spec::sources_followed).under_faults_in_soak(),
-        case!("L5-admin", "a field that an admin set stays until its source changes", usual(), spec::what_an_admin_set)
-            .under_faults_in_soak(),
-        case!("L6", "a pending StatefulSet gets a smaller template", usual(), spec::shrunk).under_faults_in_soak(),
         case!("L7-corners", "rollouts of full gangs with all limits of the strategy", usual(), rollouts::corners).under_faults_in_soak(),
         case!("L7-paused", "a rollout is paused, scaled, resumed and rolled back", usual(), rollouts::paused_in_the_middle)
             .under_faults_in_soak(),
-        case!("L7-churn", "frequent scaling costs no write when minMember does not change", quick(), resizing::churn),
         case!("L8-values", "values that are too large or invalid", usual(), bad::sizes::values).under_faults_in_soak(),
-        case!("L8-revisions", "five hundred ReplicaSets of one Deployment cost nothing", quick(), bad::sizes::revisions),
-        case!("L8-owners", "false ownerReferences", usual(), bad::false_owners::owners).under_faults_in_soak(),
-        case!("L8-taken", "a user's PodGroup under a generated name", usual(), bad::false_owners::a_name_that_is_taken)
-            .under_faults_in_soak(),
         case!("L8-vanish", "owners that vanish between two calls", quick(), bad::endings::owners_that_vanish).under_faults_in_soak(),
-        case!("L8-finalizer", "finalizers on a PodGroup", usual(), bad::endings::finalizers).under_faults_in_soak(),
-        case!("L8-namespace", "a terminating namespace", usual(), bad::endings::a_namespace).under_faults_in_soak(),
-        case!("L8-relabelled", "a pod whose labels no longer match", usual(), bad::relabelled::relabelled).under_faults_in_soak(),
-        case!("L8-unseen", "an owned pod that neither selector nor watch shows keeps its PodGroup", aimed(), bad::relabelled::unseen),
-        case!("L14", "pods of another scheduler cost no API call", quick(), foreign_pods::cost_nothing, 200).under_faults_in_soak(),
-        case!("L14-1000", "the same for a thousand ReplicaSets", quick(), foreign_pods::cost_nothing, 1000)
-            .within(secs(900))
-            .only_in_soak(),
-        case!("L16", "an orphaned gang is adopted by its StatefulSet's successor", usual(), endings::orphaned_and_adopted)
+        case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), endings::another_deployment)
             .under_faults_in_soak(),
-        case!("L16-deployment", "a ReplicaSet is orphaned and adopted by another Deployment", usual(), tampered::another_deployment)
-            .under_faults_in_soak(),
-        case!("L17", "owners are orphaned while the controller is down", usual(), endings::orphaned_while_the_controller_is_down)
-            .under_faults_in_soak(),
-        case!(
-            "O1-stateful-ordered",
-            "an OrderedReady StatefulSet is no gang, and an Event says so",
-            usual(),
-            owners::stateful::one_after_the_other
-        )
-        .under_faults_in_soak(),
-        case!("O1-stateful-parallel", "a Parallel StatefulSet is a gang of its size", usual(), owners::stateful::all_at_once)
-            .under_faults_in_soak(),
-        case!("O2-daemons", "a DaemonSet's pods do not wait for each other", usual(), owners::daemons::one_on_each_node)
-            .under_faults_in_soak(),
-        case!("O3-job", "a Job is a gang, completes, and then uses nothing", usual(), owners::jobs::completes).under_faults_in_soak(),
         case!("O3-job-page", "the Job of docs/training.md waits whole, says why, and completes", usual(), owners::jobs::of_the_page)
             .under_faults_in_soak(),
-        case!("O3-job-suspended", "a Job is suspended and resumed", usual(), owners::jobs::suspended).under_faults_in_soak(),
-        case!("O3-job-shrinks", "minMember of a Job follows its remaining work", usual(), owners::jobs::follows_remaining_work)
-            .under_faults_in_soak(),
-        case!("O4-cron-job", "the Job of a CronJob, with Events on the CronJob", usual(), owners::batch::of_a_cron_job),
-        case!("O5-bare", "a bare pod has a group of one", usual(), owners::others::bare_pods).under_faults_in_soak(),
-        case!("O6-operators", "pods and ReplicaSets of an unknown kind of controller", usual(), owners::others::operators)
-            .under_faults_in_soak(),
-        case!("O7-named", "templates that name their own PodGroup are left alone", usual(), owners::others::groups_of_their_own)
-            .under_faults_in_soak(),
         case!("O10", "a webhook names another PodGroup on the pods", usual(), owners::elsewhere::pods_name_another_group),
-        case!("O7-named-later", "templates that change to another PodGroup or scheduler", usual(), owners::others::named_later)
-            .under_faults_in_soak(),
-        case!("O8-webhook", "pods whose scheduler a policy sets at creation", usual(), owners::webhook::names_the_scheduler)
-            .under_faults_in_soak(),
         case!("O9", "a webhook for the PodGroups of one namespace hangs", usual(), hanging_webhooks::for_podgroups),
         case!("O11", "a flood of connections ends no liveness probe", usual(), flooded::probes_are_answered).as_shipped(),
-        case!(
-            "O6-operators-no-policy",
-            "the same as O6 without the admission policy",
-            Setup { admission_policy: false, ..usual() },
-            owners::others::operators
-        )
-        .only_in_soak(),
-        case!(
-            "L8-relabelled-no-policy",
-            "a pod whose labels no longer match, without the admission policy",
-            Setup { admission_policy: false, ..usual() },
-            bad::relabelled::relabelled
-        )
-        .only_in_soak(),
         case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
         case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)
@@ -378,12 +268,6 @@ pub fn table() -> Vec<Case> {
             "kubectl podgroup: the scheduler through a port-forward, also with TLS; its version",
             usual(),
             plugin::through_a_port_forward
-        ),
-        case!(
-            "N1",
-            "50 Deployments to 0 and back: one create each, five calls to delete one, no pod written",
-            quick(),
-            crate::load::case::writes_per_deployment
         ),
     ]);
     rows.into_iter().flat_map(Case::with_variant).collect()

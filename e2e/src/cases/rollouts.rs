@@ -1,4 +1,4 @@
-//! Rows L7 and L15: rollouts of Deployments finish. Variants: all limits of the strategy, pause and resume, rollback, two ReplicaSets with pods at once.
+//! Rows L7: rollouts of Deployments finish, with all limits of the strategy, with a pause, a rollback, and two ReplicaSets with pods at once.
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
@@ -11,19 +11,6 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::owner::{Kind, Owner, patch};
 use crate::workloads::{Workload, groups_of, live_replica_sets, scale, set_image, wait_one_group, wait_rolled_out, wait_running};
 use crate::world::World;
-
-/// L7 (#4739). 4 replicas, group-min-member 4, maxSurge 1, maxUnavailable 0; change the image: the rollout finishes.
-pub(super) async fn surge_of_a_full_gang(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    let recording = Recording::start(&client).await?;
-    Workload::new("d").replicas(4).gang("4").rolling(1, 0).make(&client).await?;
-    wait_running(&client, "d", 4, 10).await?;
-    set_image(&client, "d", "example/2").await?;
-    wait_rolled_out(&client, "d", 30).await?;
-    wait_one_group(&client, "d", 15).await?;
-    judge(w, recording).await
-}
 
 /// Checks that no minMember exceeded the replicas of its ReplicaSet. It is not checked under faults, where an old cache shows old replicas.
 async fn judge(w: &World, recording: Recording) -> Result<()> {
@@ -112,23 +99,4 @@ pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
     let back = wait_one_group(&client, "d", 15).await?.name_any();
     ensure!(back == first, "after the rollback to {first} the PodGroup is {back}");
     judge(w, recording).await
-}
-
-/// L15 (#1853). Ten rollouts of a Deployment: one PodGroup is left.
-pub(super) async fn ten_rollouts(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    Workload::new("d").replicas(2).make(&client).await?;
-    wait_running(&client, "d", 2, 10).await?;
-    for number in 2..12 {
-        set_image(&client, "d", &format!("example/{number}")).await?;
-        wait_rolled_out(&client, "d", 30).await?;
-    }
-    wait_until(secs(15), "one PodGroup is left", || async {
-        let left = groups_of(&client, "d").await?.len();
-        Ok(Seen::when(left == 1, || left.to_string()))
-    })
-    .await?;
-    wait_one_group(&client, "d", 1).await?;
-    Ok(())
 }

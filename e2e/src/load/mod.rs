@@ -7,13 +7,11 @@
 //! * `controller`: `burst` with `wave` (Deployments at once, to 0, back; at rest; `check`: the final state) and `race` (creations compared with a flood);
 //! * `scheduler`: `rate` (pods first, then the scheduler), `trickle` (some pods a second), `writes` (API requests for Deployments), `rest` (start, and nothing to
 //!   do), with `pods`, `constraint` and `claims` (the pods, what they require, their volumes);
-//! * `case`: the counts of `burst` in small, within `make test`.
 //!
 //! Measurements take turns on one control plane, and only results of one run are compared. They are in `docs/performance.md`, which is not written here.
 
 pub mod burst;
 pub mod calls;
-pub mod case;
 pub mod check;
 pub mod claims;
 pub mod constraint;

@@ -42,11 +42,6 @@ impl Owner {
         Self::new(Kind::StatefulSet, name, "/spec/template", spec)
     }
 
-    /// Returns a DaemonSet.
-    pub fn daemon_set(name: &str) -> Self {
-        Self::new(Kind::DaemonSet, name, "/spec/template", json!({"selector": selector(name)}))
-    }
-
     /// Returns a Job with this parallelism and as many completions. kwok ends its pods as soon as they run.
     pub fn job(name: &str, parallelism: u32) -> Self {
         let spec = json!({"parallelism": parallelism, "completions": parallelism, "backoffLimit": 0});
@@ -60,7 +55,7 @@ impl Owner {
         Self::new(Kind::CronJob, name, "/spec/jobTemplate/spec/template", spec).with_pod("/spec", "restartPolicy", json!("Never"))
     }
 
-    /// Returns a pod; it is bare unless `owned_by` is called.
+    /// Returns a bare pod.
     pub fn pod(name: &str) -> Self {
         Self::new(Kind::Pod, name, "", json!({})).with("/metadata", "name", json!(name))
     }

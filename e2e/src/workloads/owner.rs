@@ -18,7 +18,6 @@ pub enum Kind {
     Deployment,
     ReplicaSet,
     StatefulSet,
-    DaemonSet,
     Job,
     CronJob,
     Pod,
@@ -33,7 +32,6 @@ impl Kind {
             Self::Deployment => ("apps", "Deployment", "deployments"),
             Self::ReplicaSet => ("apps", "ReplicaSet", "replicasets"),
             Self::StatefulSet => ("apps", "StatefulSet", "statefulsets"),
-            Self::DaemonSet => ("apps", "DaemonSet", "daemonsets"),
             Self::Job => ("batch", "Job", "jobs"),
             Self::CronJob => ("batch", "CronJob", "cronjobs"),
             Self::Pod => ("", "Pod", "pods"),
@@ -137,11 +135,6 @@ impl Owner {
         self.with_pod("/spec", "schedulerName", json!(name))
     }
 
-    /// Makes `owner` its controller.
-    pub fn owned_by(self, owner: &Value) -> Self {
-        self.with("/metadata", "ownerReferences", json!([owner]))
-    }
-
     /// Creates it; returns the object as the API server stores it.
     pub async fn make(self, client: &Client) -> Result<DynamicObject> {
         self.make_in(client, NAMESPACE).await
@@ -178,22 +171,6 @@ impl Owner {
             map.insert(key.to_owned(), value);
         }
     }
-}
-
-/// Waits until kube-controller-manager has seen the object as it is now. A pod that it creates before that is of the earlier template.
-pub async fn wait_observed(client: &Client, kind: Kind, name: &str) -> Result<()> {
-    wait_until(secs(10), &format!("{kind:?} {name} is observed"), || async {
-        let object = kind.api(client).get(name).await?;
-        let seen = field(&object, "/status/observedGeneration").as_i64();
-        Ok(Seen::when(seen == object.metadata.generation, || format!("generation {seen:?}")))
-    })
-    .await
-}
-
-/// Returns an owner reference to an object as controller.
-pub fn reference(kind: Kind, object: &DynamicObject) -> Value {
-    let resource = kind.resource();
-    json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": object.name_any(), "uid": object.uid().unwrap_or_default(), "controller": true})
 }
 
 /// Merges a patch into an object of the case's namespace.

@@ -33,12 +33,15 @@ fn kind(plural: &str) -> &'static Kind {
     Kind::by_plural(plural).expect("the table has it")
 }
 
-/// Returns the objects of a kind that this owner controls.
+/// Returns the objects of a kind that this owner controls: they name it, and its selector selects them.
 fn controlled(store: &Store, plural: &'static str, owner: &Value) -> Vec<Value> {
     let uid = &owner["metadata"]["uid"];
+    let selector = owner["spec"]["selector"]["matchLabels"].as_object();
     let is_owned = |object: &&Value| {
         let owners = object["metadata"]["ownerReferences"].as_array();
-        owners.is_some_and(|owners| owners.iter().any(|reference| reference["uid"] == *uid && reference["controller"] == true))
+        let names_it =
+            owners.is_some_and(|owners| owners.iter().any(|reference| reference["uid"] == *uid && reference["controller"] == true));
+        names_it && selector.is_none_or(|selector| selector.iter().all(|(key, value)| object["metadata"]["labels"][key] == *value))
     };
     store.all(plural).filter(is_owned).cloned().collect()
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use super::World;
-use super::view::{members, owner_named};
+use super::view::{group_named, members, owner_named};
 use crate::objects::{self, NAMESPACE, NODE_FLAGS, POD_FLAGS, POD_OPTIONS, QUEUE_FLAGS, namespace};
 use crate::server::carry_out::create;
 use crate::server::kinds::Kind;
@@ -32,7 +32,7 @@ pub(super) async fn act(world: &mut World, words: &Words, block: &Value) -> Resu
         "gang" => gang(world, words, block)?,
         "pod" => pod(world, words, block)?,
         "deployment" | "replicaset" | "statefulset" | "job" | "daemonset" => {
-            let options = [&POD_OPTIONS[..], &["min", "in", "completions"]].concat();
+            let options = [&POD_OPTIONS[..], &["min", "in", "completions", "uid"]].concat();
             let flags = [&POD_FLAGS[..], &["ordered", "suspended"]].concat();
             let size = usize::from(words.at(0)? != "daemonset");
             words.only(2 + size, &flags, &options)?;
@@ -153,11 +153,21 @@ fn apply(world: &World, block: &Value) -> Result<()> {
 fn change(world: &World, kind: &'static Kind, namespace: &str, name: &str, block: &Value) -> Result<()> {
     let namespace = if kind.namespaced { namespace } else { "" };
     world.server.write(|store| {
-        let mut object = store.get(kind, namespace, name).cloned().ok_or_else(|| anyhow!("there is no {} {name}", kind.name))?;
+        let mut object = existing(store, kind, namespace, name)?;
         merge(&mut object, block);
-        store.change(kind, object);
+        let changed = store.change(kind, object);
+        if !changed["metadata"]["deletionTimestamp"].is_null() {
+            // It is gone, if that was its last finalizer.
+            store.begin_deletion(kind, &changed);
+        }
         Ok(())
     })
+}
+
+/// Returns an object. The name of an owner stands for its PodGroup.
+fn existing(store: &Store, kind: &'static Kind, namespace: &str, name: &str) -> Result<Value> {
+    let found = if kind.plural == "podgroups" { group_named(store, namespace, name) } else { store.get(kind, namespace, name).cloned() };
+    found.ok_or_else(|| anyhow!("there is no {} {name}", kind.name))
 }
 
 fn scale(world: &World, words: &Words) -> Result<()> {
@@ -175,12 +185,12 @@ fn delete(world: &World, words: &Words) -> Result<()> {
     let (now, orphaned) = (words.has("now", 2), words.has("orphaned", 2));
     for name in words.plain.iter().skip(2).filter(|name| !["now", "orphaned"].contains(&name.as_str())) {
         world.server.write(|store| {
-            let object = store.get(kind, namespace, name).cloned().ok_or_else(|| anyhow!("there is no {} {name}", kind.name))?;
+            let object = existing(store, kind, namespace, name)?;
             if orphaned {
                 orphan(store, &object);
             }
             if now {
-                store.remove(kind, namespace, name);
+                store.remove(kind, namespace, &names(&object).1);
             } else {
                 store.begin_deletion(kind, &object);
             }

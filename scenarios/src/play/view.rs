@@ -34,13 +34,14 @@ fn owned_by(object: &Value, uids: &[Value]) -> bool {
     object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(|owner| uids.contains(&owner["uid"])))
 }
 
-/// Returns the PodGroup that a name stands for: its own, or that of an owner. A Deployment has that of its newest ReplicaSet.
+/// Returns the PodGroup that a name stands for: its own, or that of an owner or a pod. A Deployment has that of its newest ReplicaSet.
 pub(super) fn group_named(store: &Store, namespace: &str, name: &str) -> Option<Value> {
     let kind = Kind::by_plural("podgroups")?;
     if let Some(group) = store.get(kind, namespace, name) {
         return Some(group.clone());
     }
-    let mut owner = owner_named(store, namespace, name)?;
+    let pod = || store.get(Kind::by_plural("pods")?, namespace, name).cloned();
+    let mut owner = owner_named(store, namespace, name).or_else(pod)?;
     if owner["kind"] == "Deployment" {
         let uid = [owner["metadata"]["uid"].clone()];
         owner = store

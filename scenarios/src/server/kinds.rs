@@ -20,7 +20,7 @@ const fn kind(plural: &'static str, api_version: &'static str, name: &'static st
 }
 
 /// All kinds. The CRD of the PodGroup has no subresource, as in Volcano.
-pub static KINDS: [Kind; 22] = [
+pub static KINDS: [Kind; 23] = [
     kind("nodes", "v1", "Node", false, true),
     kind("namespaces", "v1", "Namespace", false, true),
     kind("pods", "v1", "Pod", true, true),
@@ -34,6 +34,7 @@ pub static KINDS: [Kind; 22] = [
     kind("statefulsets", "apps/v1", "StatefulSet", true, true),
     kind("daemonsets", "apps/v1", "DaemonSet", true, true),
     kind("jobs", "batch/v1", "Job", true, true),
+    kind("cronjobs", "batch/v1", "CronJob", true, true),
     kind("leases", "coordination.k8s.io/v1", "Lease", true, false),
     kind("poddisruptionbudgets", "policy/v1", "PodDisruptionBudget", true, true),
     kind("priorityclasses", "scheduling.k8s.io/v1", "PriorityClass", false, false),

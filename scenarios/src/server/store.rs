@@ -150,7 +150,8 @@ impl Store {
         fields.insert("apiVersion".to_owned(), kind.api_version.into());
         fields.insert("kind".to_owned(), kind.name.into());
         let metadata = as_map(fields.entry("metadata").or_insert(Value::Null));
-        metadata.insert("uid".to_owned(), uid.into());
+        // The YAML of a scenario may name it, so that other objects can refer to it.
+        metadata.entry("uid").or_insert_with(|| uid.into());
         metadata.insert("creationTimestamp".to_owned(), time.into());
         metadata.insert("generation".to_owned(), 1.into());
         self.commit(kind.plural, Happened::Added, object)

@@ -3,8 +3,6 @@
 pub(super) mod claims;
 pub(super) mod constraints;
 pub(super) mod endings;
-pub(super) mod false_owners;
 pub(super) mod queues;
-pub(super) mod relabelled;
 pub(super) mod selectors;
 pub(super) mod sizes;

@@ -1,17 +1,12 @@
-//! Values that are too large or invalid, and a very large number of owners.
+//! Values that are too large or invalid.
 
 use anyhow::{Result, ensure};
-use futures::{StreamExt, TryStreamExt, stream};
-use kube::ResourceExt;
-use kube::api::ListParams;
 use serde_json::json;
 
-use crate::called::{self, tally, writes};
 use crate::objects::{field, make_node};
-use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::events::{wait_warning, warnings};
-use crate::workloads::owner::{Kind, Owner, groups_made, reference};
-use crate::workloads::{MIN_MEMBER, Workload, set_image, wait_one_group, wait_rolled_out, wait_running};
+use crate::workloads::owner::Owner;
+use crate::workloads::{MIN_MEMBER, wait_one_group, wait_running};
 use crate::world::World;
 
 const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
@@ -52,69 +47,5 @@ pub(in crate::cases) async fn values(w: &mut World) -> Result<()> {
         ensure!(events.len() == 1, "the Events on {name} are {events:?}");
         ensure!(events.iter().all(|(_, message)| message.len() < 1024), "the Events on {name} are {events:?}");
     }
-    Ok(())
-}
-
-/// The number of ReplicaSets of one Deployment.
-const REVISIONS: usize = 500;
-
-/// 500 old ReplicaSets of one Deployment with 0 replicas: they get no PodGroup and cost no call, when they are created, at a rollout, at a start of the
-/// controller, and when they are deleted.
-pub(in crate::cases) async fn revisions(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    let deployment = Owner::deployment("d").with("/spec", "revisionHistoryLimit", json!(1000)).make(&client).await?;
-    wait_running(&client, "d", 1, 10).await?;
-    wait_one_group(&client, "d", 10).await?;
-    let moment = called::now(w).await?;
-    let by = reference(Kind::Deployment, &deployment);
-    stream::iter(0..REVISIONS)
-        .map(|number| {
-            let hash = format!("old{number}");
-            let set = Owner::replica_set(&format!("d-{hash}")).replicas(0).gang("2").owned_by(&by);
-            let set = set.with("/metadata", "labels", json!({"app": "d", "pod-template-hash": hash}));
-            let set = set.with("/spec", "selector", json!({"matchLabels": {"app": "d", "pod-template-hash": hash}}));
-            let set = set.with_pod("/metadata", "labels", json!({"app": "d", "pod-template-hash": hash}));
-            let client = client.clone();
-            async move { set.make(&client).await }
-        })
-        .buffer_unordered(16)
-        .try_collect::<Vec<_>>()
-        .await?;
-    holds_for(secs(1), "one PodGroup exists", || async {
-        let made = groups_made(&client).await?;
-        Ok(Seen::when(made.len() == 1, || format!("{made:?}")))
-    })
-    .await?;
-    let calls = called::since(w, moment)?;
-    ensure!(calls.is_empty(), "{REVISIONS} old ReplicaSets cost {:?}", tally(&calls));
-
-    set_image(&client, "d", "example/2").await?;
-    wait_rolled_out(&client, "d", 30).await?;
-    wait_one_group(&client, "d", 15).await?;
-    let calls = called::since(w, moment)?;
-    ensure!(calls.len() <= 12, "a rollout beside {REVISIONS} old ReplicaSets cost {:?}", tally(&calls));
-
-    w.controller()?.terminate().await?;
-    let moment = called::now(w).await?;
-    w.controller()?.restart().await?;
-    Workload::new("other").make(&client).await?;
-    wait_running(&client, "other", 1, 10).await?;
-    let calls = called::since(w, moment)?;
-    ensure!(writes(&calls) <= 1, "a start beside {REVISIONS} old ReplicaSets wrote {:?}", tally(&calls));
-    let moment = called::now(w).await?;
-    let old = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
-    ensure!(old.len() > REVISIONS, "only {} ReplicaSets are left", old.len());
-    crate::workloads::delete(&client, "d").await?;
-    wait_until(secs(60), "all ReplicaSets are gone", || async {
-        let left = Kind::ReplicaSet.api(&client).list_metadata(&ListParams::default().labels("app=d")).await?.items;
-        let made = groups_made(&client).await?;
-        Ok(Seen::when(left.is_empty() && made.len() == 1, || {
-            format!("{} ReplicaSets, {made:?}", left.iter().map(ResourceExt::name_any).count())
-        }))
-    })
-    .await?;
-    let calls = called::since(w, moment)?;
-    ensure!(calls.len() <= 8, "their deletion cost {:?}", tally(&calls));
     Ok(())
 }
