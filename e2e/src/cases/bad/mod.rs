@@ -7,5 +7,4 @@ pub(super) mod endings;
 pub(super) mod false_owners;
 pub(super) mod queues;
 pub(super) mod relabelled;
-pub(super) mod selectors;
 pub(super) mod sizes;
