@@ -25,7 +25,7 @@ MINUTES ?= 60
 OPERATORS = E1 E2 E3 E4 E4-leader-ready E5 E6
 # The minors of Kubernetes before the usual one (e2e/tools/kubernetes-*), and the cases that run there: one and more of each kind that depends on the API server.
 KUBERNETES ?= 1.35 1.34
-VERSIONS = C6 C7 L1 O3-job-page A7 Q1 Q6 T1 V1 V5 P1 P4 K9 U6
+VERSIONS = C6 C7 L1 O3-job-page A7 Q1 Q6 T1 V5 P1 K9 U6
 # In a soak: so many random cases for each minute of it, and never fewer than a number.
 more = $$(( $(MINUTES) * $1 > $2 ? $(MINUTES) * $1 : $2 ))
 # For a soak: the library optimized, with overflow checks and debug assertions. It takes five times as long to compile, and its tests half as long to run.

@@ -92,11 +92,6 @@ impl Workload {
         self.with("/spec/template/spec", field, value)
     }
 
-    /// Sets a field of the pods' container.
-    pub fn container_field(self, field: &str, value: Value) -> Self {
-        self.with("/spec/template/spec/containers/0", field, value)
-    }
-
     /// Sets `podAffinity` or `podAntiAffinity` of the pods.
     pub fn affinity(self, kind: &str, terms: Value) -> Self {
         self.pod_spec("affinity", json!({kind: terms}))

@@ -1,7 +1,7 @@
 //! Is what the API shows right? It reads the history of objects alone, and counts by rules of its own.
 //!
-//! Checked at each binding: the pod had no node before; the node has room for its request; no queue from its own up to root goes over its capability. Checked after
-//! each line: no gang has fewer nodes than its minimum, if nothing that the scenario ordered explains it.
+//! Checked at each binding by this scheduler: the pod had no node before; the node has room for its request; no queue from its own up to root goes over
+//! its capability. Checked after each line: no gang has fewer nodes than its minimum, if nothing that the scenario ordered explains it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,8 +52,10 @@ impl Observer {
                 let before = self.pods.get(&uid).and_then(|pod| pod["spec"]["nodeName"].as_str()).map(str::to_owned);
                 let node = change.object["spec"]["nodeName"].as_str();
                 let is_new = change.happened == Happened::Added;
+                let is_ours = change.object["spec"]["schedulerName"] == "podgroup-scheduler";
                 if !gone
                     && !is_new
+                    && is_ours
                     && let (None, Some(node)) = (&before, node)
                 {
                     self.judge_binding(&uid, &change.object, node);

@@ -111,7 +111,8 @@ pub fn read(text: &str) -> Result<Vec<Line>> {
             let goes_on = all.peek().is_some_and(|(_, next)| next.starts_with([' ', '\t']) && !next.trim().is_empty());
             if !goes_on {
                 let line = lines.last_mut().ok_or_else(|| anyhow!("line {}: YAML without a line above it", at + 1))?;
-                line.block = serde_saphyr::from_str(&block).map_err(|error| anyhow!("line {}: no YAML: {error}", at + 1))?;
+                let yaml = serde_saphyr::from_str(&block).map_err(|error| anyhow!("line {}: no YAML: {error}", at + 1))?;
+                line.block = counted(yaml).map_err(|error| anyhow!("line {}: {error}", at + 1))?;
                 block.clear();
             }
             continue;
@@ -122,6 +123,45 @@ pub fn read(text: &str) -> Result<Vec<Line>> {
         }
     }
     Ok(lines)
+}
+
+/// Replaces each item `{numbers: 0..3, each: …}` of a list by one item for each number, in which `$n` is the number.
+fn counted(yaml: Value) -> Result<Value> {
+    Ok(match yaml {
+        Value::Object(fields) => {
+            let field = |(name, value)| Ok((name, counted(value)?));
+            fields.into_iter().map(field).collect::<Result<serde_json::Map<_, _>>>()?.into()
+        }
+        Value::Array(items) => {
+            let mut all = Vec::new();
+            for item in items {
+                let Some(numbers) = item.get("numbers").and_then(Value::as_str).filter(|_| item.get("each").is_some()) else {
+                    all.push(counted(item)?);
+                    continue;
+                };
+                let (from, to) = numbers.split_once("..").ok_or_else(|| anyhow!("`{numbers}` are no numbers, as 0..3 are"))?;
+                for number in from.parse::<u64>()?..to.parse()? {
+                    all.push(replaced(&counted(item["each"].clone())?, "$n", &number.to_string()));
+                }
+            }
+            all.into()
+        }
+        other => other,
+    })
+}
+
+/// Replaces a part of all texts and keys of a value.
+#[must_use]
+pub fn replaced(value: &Value, part: &str, by: &str) -> Value {
+    match value {
+        Value::String(text) => text.replace(part, by).into(),
+        Value::Array(items) => items.iter().map(|item| replaced(item, part, by)).collect(),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| (name.replace(part, by), replaced(value, part, by));
+            fields.iter().map(field).collect::<serde_json::Map<_, _>>().into()
+        }
+        other => other.clone(),
+    }
 }
 
 /// A word, and whether it stood in quotes.
@@ -137,7 +177,7 @@ fn split(raw: &str) -> Result<Vec<Words>> {
             ';' => verbs.push(Vec::new()),
             '"' => {
                 let text: String = letters.by_ref().take_while(|letter| *letter != '"').collect();
-                verbs.last_mut().ok_or_else(|| anyhow!("no verb"))?.push((text.replace('\'', "\""), true));
+                verbs.last_mut().ok_or_else(|| anyhow!("no verb"))?.push((with_double_quotes(&text), true));
             }
             first => {
                 let mut word = String::from(first);
@@ -162,6 +202,17 @@ fn expand(word: &str) -> Result<Vec<String>> {
     let Some((before, first, last, after)) = parts() else { return Ok(vec![word.to_owned()]) };
     let number = |text: &str| text.parse::<u32>().map_err(|_| anyhow!("`{text}` in `{word}` is no number"));
     Ok((number(first)?..=number(last)?).map(|number| format!("{before}{number}{after}")).collect())
+}
+
+/// Makes double quotes of single ones. One between two letters is an apostrophe, as in `didn't`, and stays.
+fn with_double_quotes(text: &str) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let is_letter = |at: Option<usize>| at.and_then(|at| letters.get(at)).is_some_and(|letter| letter.is_alphabetic());
+    let quote = |(at, letter): (usize, &char)| {
+        let is_quote = *letter == '\'' && !(is_letter(at.checked_sub(1)) && is_letter(at.checked_add(1)));
+        if is_quote { '"' } else { *letter }
+    };
+    letters.iter().enumerate().map(quote).collect()
 }
 
 fn classify(words: Vec<Quoted>) -> Words {
@@ -230,8 +281,17 @@ mod tests {
     }
 
     #[test]
+    fn an_item_with_numbers_stands_for_one_with_each_of_them() {
+        let line = &read("pod p\n  a: [x, {numbers: 2..4, each: {'k-$n': [v$n]}}]").unwrap()[0];
+        assert_eq!(line.block, serde_json::json!({ "a": ["x", { "k-2": ["v2"] }, { "k-3": ["v3"] }] }));
+        assert!(read("pod p\n  a: [{numbers: 2, each: x}]").is_ok() && read("pod p\n  a: [{numbers: '2', each: x}]").is_err());
+    }
+
+    #[test]
     fn a_text_in_quotes_is_one_word_and_single_quotes_in_it_are_double_ones() {
         let line = &read("for 5s why g \"queue 'a' is over: cpu requested 1; x\"").unwrap()[0];
         assert_eq!(line.verbs[0].plain[4], "queue \"a\" is over: cpu requested 1; x");
+        let line = &read("why g \"didn't match the zone's 'a'\"").unwrap()[0];
+        assert_eq!(line.verbs[0].plain[2], "didn't match the zone's \"a\"");
     }
 }

@@ -14,8 +14,7 @@ use tokio::sync::Mutex;
 
 use super::killed_at_requests::{Requests, draw};
 use super::seen::{accounting_matches_api, bound};
-use super::unbound_claims::{HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local, reference};
-use super::volumes::zoned;
+use super::unbound_claims::{HOST, PROVISIONER, SELECTED_NODE, claims, make_claim, make_class, make_gang, make_local, reference, zoned};
 use crate::faults::{Fault, HttpProxy, Rule, Verb};
 use crate::objects::{NAMESPACE, podgroups};
 use crate::say;

@@ -1,17 +1,17 @@
-//! The last part of row P2: what do `matchLabelKeys` and `mismatchLabelKeys` mean, as the API server stores them?
+//! Row P2: what do `matchLabelKeys` and `mismatchLabelKeys` mean, as the API server stores them? It adds their values to the selectors.
 
 use anyhow::{Result, ensure};
 use kube::Client;
 use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
-use super::placing::{HOST, ZONE, by_domain, counts, zoned};
+use super::placing::{HOST, ZONE, by_domain, constraints_judged, counts, zoned};
 use super::seen::{pod_says, pods_wait_for};
 use crate::workloads::{Workload, scale, wait_running};
 use crate::world::World;
 
-/// How many bindings of pods with constraints there are below.
-pub(super) const BINDINGS: u64 = 11;
+/// How many bindings of pods with constraints there are.
+const BINDINGS: u64 = 13;
 
 /// Required anti-affinity to the pods that the selector and these keys select.
 fn away(selector: &Value, field: &str, keys: &[&str], topology_key: &str) -> Value {
@@ -22,11 +22,29 @@ fn small(name: &str, replicas: u32) -> Workload {
     Workload::new(name).asks(&[("cpu", "100m")]).replicas(replicas)
 }
 
-/// Three nodes in zone a, to which a fourth comes in zone b. Each of these would end otherwise if the keys were not read.
-pub(super) async fn each_kind(w: &mut World, client: &Client) -> Result<()> {
-    pods_of_the_same_version(client).await?;
-    pods_of_other_tenants(w, client).await?;
-    spread_of_one_version(client).await
+/// P2. Three nodes in zone a, to which a fourth comes in zone b. Each of these would end otherwise if the keys were not read.
+pub(super) async fn each_kind(w: &mut World) -> Result<()> {
+    let client = w.client();
+    for name in ["n1", "n2", "n3"] {
+        zoned(&client, name, "a", &[]).await?;
+    }
+    pods_of_the_same_version(&client).await?;
+    pods_of_other_tenants(w, &client).await?;
+    spread_of_one_version(&client).await?;
+    pods_without_the_key(&client).await?;
+    constraints_judged(w, BINDINGS).await
+}
+
+/// A key that the pods do not have adds nothing: the second is beside the first.
+async fn pods_without_the_key(client: &Client) -> Result<()> {
+    let selector = json!({"matchLabels": {"app": "keyless"}});
+    let beside = json!({
+        "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": selector, "matchLabelKeys": ["version"], "topologyKey": HOST}],
+    });
+    small("keyless", 2).gang("2").affinity("podAffinity", beside).make(client).await?;
+    wait_running(client, "keyless", 2, 10).await?;
+    ensure!(by_domain(client, "keyless", HOST).await?.len() == 1, "they are not together");
+    Ok(())
 }
 
 /// The pods of one version keep each other away, and none of the other version. Without the key, the new version would find no node.

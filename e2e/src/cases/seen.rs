@@ -111,22 +111,6 @@ pub(super) async fn metric(port: u16, name: &str) -> Result<f64> {
     Ok(line.map_or(Ok(0.0), |value| value.trim().parse())?)
 }
 
-/// Changes an object and waits until the scheduler has a further event of that type (`added`, `modified`, `deleted`) from its watch of that kind, or a further list of the
-/// kind. The watches of different kinds do not wait for each other: without this a pod that is made afterwards may be seen before the change.
-pub(super) async fn watched(w: &mut World, resource: &str, kind: &str, change: impl Future<Output = Result<()>>) -> Result<()> {
-    let port = w.scheduler()?.port();
-    let event = format!("podgroup_watch_events_total{{resource=\"{resource}\",type=\"{kind}\"}}");
-    let list = format!("podgroup_watch_lists_total{{outcome=\"ok\",resource=\"{resource}\"}}");
-    let seen = async || anyhow::Ok(metric(port, &event).await? + metric(port, &list).await?);
-    let before = seen().await?;
-    change.await?;
-    wait_until(secs(10), &format!("the scheduler has seen that one of its {resource} is {kind}"), || async {
-        let now = seen().await?;
-        Ok(Seen::when(now > before, || now.to_string()))
-    })
-    .await
-}
-
 /// Waits up to ten seconds until each node's ledger (cpu and number of pods) is the sum of the pods in the API, then checks that the audit finds no
 /// difference. Only for pods with one container.
 pub(super) async fn accounting_matches_api(w: &mut World) -> Result<()> {

@@ -14,7 +14,7 @@ use crate::server::orders::{Answer, Order};
 use crate::server::patch::merge;
 use crate::server::request::Request;
 use crate::server::store::{Store, names};
-use crate::text::{Words, duration};
+use crate::text::{Words, duration, replaced};
 
 /// Carries out an action; false if the verb is none.
 pub(super) async fn act(world: &mut World, words: &Words, block: &Value) -> Result<bool> {
@@ -38,14 +38,17 @@ pub(super) async fn act(world: &mut World, words: &Words, block: &Value) -> Resu
             words.only(2 + size, &flags, &options)?;
             put(world, World::kind(words.at(0)?)?.plural, objects::owner(words, block)?)?;
         }
-        "apply" => apply(world, block)?,
+        "apply" => apply(world, words, block)?,
         "scale" => {
             words.only(3, &[], &["namespace"])?;
             scale(world, words)?;
         }
         "change" => {
-            let (kind, name) = (World::kind(words.at(1)?)?, words.at(2)?);
-            change(world, kind, namespace(words), name, block)?;
+            let kind = World::kind(words.at(1)?)?;
+            words.at(2)?;
+            for name in words.plain.iter().skip(2) {
+                change(world, kind, namespace(words), name, &replaced(block, "$name", name))?;
+            }
         }
         "delete" => delete(world, words)?,
         "finish" => finish(world, words)?,
@@ -125,7 +128,7 @@ fn pod(world: &World, words: &Words, block: &Value) -> Result<()> {
             None => {
                 let mut object = objects::pod(name, words, block)?;
                 object["metadata"]["name"] = name.as_str().into();
-                put(world, "pods", object)?;
+                put(world, "pods", replaced(&object, "$name", name))?;
             }
         }
     }
@@ -136,18 +139,22 @@ fn member(world: &World, name: &str, group: &str, words: &Words, block: &Value) 
     let mut object = objects::pod(group, words, block)?;
     object["metadata"]["name"] = name.into();
     object["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = group.into();
-    put(world, "pods", object)
+    put(world, "pods", replaced(&object, "$name", name))
 }
 
-/// An object as YAML.
-fn apply(world: &World, block: &Value) -> Result<()> {
-    let named = block["kind"].as_str().ok_or_else(|| anyhow!("`apply` needs YAML with a kind below it"))?;
-    let kind = World::kind(named)?;
+/// An object as YAML; with `apply pvc a b` one of each name with the same YAML.
+fn apply(world: &World, words: &Words, block: &Value) -> Result<()> {
+    let named = words.plain.get(1).map(String::as_str).or_else(|| block["kind"].as_str());
+    let kind = World::kind(named.ok_or_else(|| anyhow!("`apply` needs a kind, or YAML with a kind below it"))?)?;
     let mut object = block.clone();
     if kind.namespaced && object["metadata"]["namespace"].is_null() {
         object["metadata"]["namespace"] = NAMESPACE.into();
     }
-    put(world, kind.plural, object)
+    for name in words.plain.iter().skip(2) {
+        object["metadata"]["name"] = name.as_str().into();
+        put(world, kind.plural, replaced(&object, "$name", name))?;
+    }
+    if words.plain.len() < 3 { put(world, kind.plural, object) } else { Ok(()) }
 }
 
 fn change(world: &World, kind: &'static Kind, namespace: &str, name: &str, block: &Value) -> Result<()> {

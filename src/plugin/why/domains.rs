@@ -171,6 +171,9 @@ mod tests {
     (without the label)  1      0       1 node(s) didn't match pod affinity rules
 ";
         assert_eq!(shown(&domains), wanted);
+        let reasons = json!([{ "nodes": 2, "reason": "Insufficient cpu", "code": "InsufficientResources" }]);
+        let of_b = json!({ "value": "b", "nodes": 2, "placed": 2, "reasons": reasons });
+        assert_eq!((&domains[0].json()["topologyKey"], &domains[0].json()["domains"][0]), (&json!("zone"), &of_b));
         // The domains together are the counts of the scheduler.
         let mut sum: BTreeMap<Reason, u32> = BTreeMap::new();
         for (reason, count) in domains.iter().flat_map(|one| &one.domains).flat_map(|domain| &domain.tally.reasons) {

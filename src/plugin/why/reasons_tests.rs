@@ -232,7 +232,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
                 terms.anti_affinity[0].pods.labels = LabelSelector::everything();
                 case.pods.push(PodFacts { terms: Arc::new(terms), ..running(pod("ns", "x", "other", &[]), "n1") });
             }),
-            "(zone)",
+            "or wait for the pods that keep others away from 1 node (zone)",
         ),
         ("Cordoned", Case::of_nodes(Some(Reason::Unschedulable), |case| case.nodes[0].unschedulable = true), "uncordon 1 node (n1)"),
         (

@@ -1,4 +1,6 @@
-//! Row V20: bad input among claims, volumes and classes. Each PodGroup with such a claim says why it waits, and no other PodGroup waits for it.
+//! Row V20: what the API server refuses of claims and volumes, and very many of them. No PodGroup waits for those of another one.
+//!
+//! Each bad claim alone is a text scenario (`scenarios/volumes/`).
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -14,7 +16,7 @@ use tokio::time::Instant;
 use super::constraints::expression;
 use crate::cases::ledger::stays_unbound;
 use crate::cases::placing::{ZONE, zoned};
-use crate::cases::seen::{accounting_matches_api, group_says, group_says_within, pods_wait_for};
+use crate::cases::seen::{accounting_matches_api, group_says};
 use crate::cases::unbound_claims::{claims, make_class};
 use crate::load::process;
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, make_pod, make_podgroup};
@@ -24,8 +26,6 @@ use crate::{chart, say};
 
 /// The class of most claims. Nothing makes volumes for it.
 const LOCAL: &str = "local";
-/// The zone of volumes that no node mounts.
-const NOWHERE: &str = "nowhere";
 /// The most requirements and values in the selectors of the claims of a pod.
 const MOST_REQUIREMENTS: usize = 1000;
 /// The claims of one pod of the crowd. The scheduler reads 256.
@@ -35,19 +35,14 @@ const MOST_GROWTH: (f64, f64) = (20.0, 8.0);
 /// Concurrent requests of the case.
 const AT_ONCE: usize = 32;
 
-/// V20. Selectors that are too large, a class that does not exist, volumes that no node mounts, sizes that cannot be read, and a crowd of claims without a volume in
-/// one namespace.
+/// V20. Sizes that cannot be read, large selectors of one pod, and a crowd of claims without a volume in one namespace.
 pub(in crate::cases) async fn of_claims(w: &mut World, crowd: usize) -> Result<()> {
     let client = w.client();
     zoned(&client, "a1", "a", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    for name in [LOCAL, NOWHERE] {
-        make_class(&client, name, "kubernetes.io/no-provisioner", &[]).await?;
-    }
+    make_class(&client, LOCAL, "kubernetes.io/no-provisioner", &[]).await?;
     refused_by_the_api_server(&client).await?;
-    each_says_why(w, &client).await?;
     large_selectors_of_one_pod(w, &client).await?;
     many_claims(w, &client, crowd).await?;
-    each_ends(&client).await?;
     accounting_matches_api(w).await
 }
 
@@ -157,56 +152,6 @@ where
     Ok(())
 }
 
-/// Each of these claims leaves its PodGroup waiting with a reason. A PodGroup beside it runs at once.
-async fn each_says_why(w: &mut World, client: &Client) -> Result<()> {
-    // Free, for every claim but those below.
-    make_volume(client, volume("free", LOCAL, "1Gi", &[in_zones(&["a"])])).await?;
-    let of_volume = |name: &str| json!({"volumeName": name, "storageClassName": ""});
-    let terms: Vec<Value> = (0..1000).map(|at| in_zones(&[&format!("{NOWHERE}-{at}")])).chain([in_zones(&[NOWHERE])]).collect();
-    make_volume(client, volume("many-terms", "", "1Gi", &terms)).await?;
-    make_volume(client, volume("nowhere", "", "1Gi", &[in_zones(&[NOWHERE])])).await?;
-    make_volume(client, volume("free-nowhere", NOWHERE, "1Gi", &[in_zones(&[NOWHERE])])).await?;
-    let too_large = |name: &str, size: usize| {
-        format!(
-            "InvalidField: persistentvolumeclaim \"{name}\": spec.selector: {size} is more than {MOST_REQUIREMENTS} requirements and values"
-        )
-    };
-    let no_volume = || "didn't find available persistent volumes to bind".to_owned();
-    let no_node = || "didn't match PersistentVolume's node affinity".to_owned();
-    let values = json!({"selector": expression("disk", "In", 20_000)});
-    let labels = json!({"selector": expression("disk", "In", MOST_REQUIREMENTS - 1)});
-    let none = json!({});
-    let bad = [
-        ("wide", claim("wide", LOCAL, "1Gi", &requirements(MOST_REQUIREMENTS + 1)), too_large("wide", MOST_REQUIREMENTS + 1)),
-        ("wider", claim("wider", LOCAL, "1Gi", &values), too_large("wider", 20_001)),
-        ("not-too-wide", claim("not-too-wide", LOCAL, "1Gi", &labels), no_volume()),
-        ("huge", claim("huge", LOCAL, "999999999Ei", &none), no_volume()),
-        (
-            "no-class",
-            claim("no-class", "missing", "1Gi", &none),
-            "StorageClassNotFound: persistentvolumeclaim \"no-class\" is not bound, and its StorageClass \"missing\" does not exist"
-                .to_owned(),
-        ),
-        ("nowhere", claim("nowhere", "", "1Gi", &of_volume("nowhere")), no_node()),
-        ("many-terms", claim("many-terms", "", "1Gi", &of_volume("many-terms")), no_node()),
-        ("free-nowhere", claim("free-nowhere", NOWHERE, "1Gi", &none), no_volume()),
-    ];
-    let mut slowest = 0.0_f64;
-    for (name, claim, why) in bad {
-        make_claim(client, claim).await?;
-        make_group(client, name, &[name.to_owned()]).await?;
-        slowest = slowest.max(runs_beside(client, name).await?);
-        // The binder of kube-controller-manager binds two of them first.
-        group_says_within(client, 30, name, &why).await?;
-        stays_unbound(w, name, 0).await?;
-    }
-    say::line(format!("        V20: a PodGroup beside one that cannot be placed runs after at most {slowest:.1} s"));
-    for name in ["wide", "wider"] {
-        pods_wait_for(client, name, 1, "InvalidField").await?;
-    }
-    Ok(())
-}
-
 /// One pod has as many claims as a pod may have, each with a selector that is not too large by itself. There are many free volumes to compare them with.
 async fn large_selectors_of_one_pod(w: &mut World, client: &Client) -> Result<()> {
     let names: Vec<String> = (0..OF_ONE_POD).map(|at| format!("selects-{at}")).collect();
@@ -253,17 +198,6 @@ async fn many_claims(w: &mut World, client: &Client, crowd: usize) -> Result<()>
     ensure!(after < before + MOST_GROWTH.0 + MOST_GROWTH.1 * thousands, "memory grew from {before:.1} to {after:.1} MiB");
     for (name, _) in &pods {
         stays_unbound(w, name, 0).await?;
-    }
-    Ok(())
-}
-
-/// The class is made, and a node that mounts the volumes comes: the PodGroups that waited for these run.
-async fn each_ends(client: &Client) -> Result<()> {
-    make_class(client, "missing", "kubernetes.io/no-provisioner", &[]).await?;
-    make_volume(client, volume("of-a-new-class", "missing", "1Gi", &[in_zones(&["a"])])).await?;
-    zoned(client, "elsewhere", NOWHERE, &[]).await?;
-    for name in ["no-class", "nowhere", "many-terms", "free-nowhere"] {
-        wait_running(client, name, 1, 60).await?;
     }
     Ok(())
 }

@@ -4,5 +4,4 @@ pub(super) mod claims;
 pub(super) mod constraints;
 pub(super) mod endings;
 pub(super) mod queues;
-pub(super) mod selectors;
 pub(super) mod sizes;
