@@ -37,7 +37,7 @@ pub fn queues(client: &Client) -> Api<DynamicObject> {
 }
 
 /// The queues that the scheduler makes where they are missing.
-pub const MADE_QUEUES: [&str; 2] = ["root", "default"];
+const MADE_QUEUES: [&str; 2] = ["root", "default"];
 
 /// Waits until the scheduler has made its queues. It makes them beside the first bindings, so they may come after these.
 pub async fn wait_made_queues(client: &Client, within: Duration) -> Result<()> {
@@ -180,25 +180,6 @@ pub async fn make_bound_pod(client: &Client, name: &str, node: &str, requests: A
         json!({
             "metadata": {"name": name, "labels": {"app": name}},
             "spec": {"nodeName": node, "containers": [container(requests)]},
-        }),
-    )
-    .await
-}
-
-/// Creates the mirror pod of a static pod, as a kubelet does.
-pub async fn make_static_pod(client: &Client, name: &str, node: &str, requests: Amounts<'_>) -> Result<()> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let uid = nodes.get(node).await?.metadata.uid;
-    make_pod(
-        client,
-        json!({
-            "metadata": {
-                "name": format!("{name}-{node}"),
-                "labels": {"app": name},
-                "annotations": {"kubernetes.io/config.mirror": "e2e", "kubernetes.io/config.source": "file"},
-                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": true}],
-            },
-            "spec": {"nodeName": node, "containers": [container(requests)], "tolerations": [{"operator": "Exists", "effect": "NoExecute"}]},
         }),
     )
     .await

@@ -25,6 +25,10 @@ pub struct Observer {
     groups: BTreeMap<(String, String), Value>,
     /// The UIDs of the members that were ever bound by a binding, by PodGroup.
     bound: BTreeMap<(String, String), BTreeSet<String>>,
+    /// The PodGroups that once had as many bound members as they needed then.
+    whole: BTreeSet<(String, String)>,
+    /// The pods that another scheduler binds, by namespace and name.
+    by_others: BTreeSet<(String, String)>,
     wrong: Vec<String>,
 }
 
@@ -37,6 +41,11 @@ impl Observer {
             self.one(change);
         }
         std::mem::take(&mut self.wrong)
+    }
+
+    /// The next binding of this pod is that of another scheduler, which knows no queues.
+    pub fn bound_by_another(&mut self, namespace: &str, pod: &str) {
+        self.by_others.insert((namespace.to_owned(), pod.to_owned()));
     }
 
     fn one(&mut self, change: &Change) {
@@ -94,9 +103,16 @@ impl Observer {
                 self.wrong.push(format!("node {node} is oversold by pod {name}: {resource} requested {amount}, used {used}, allocatable {offered} (in nano units)"));
             }
         }
-        self.judge_queues(pod, &name, &asks);
+        if !self.by_others.remove(&(namespace.clone(), name.clone())) {
+            self.judge_queues(pod, &name, &asks);
+        }
         if let Some(group) = group_of(pod) {
-            self.bound.entry((namespace, group)).or_default().insert(uid.to_owned());
+            let key = (namespace, group);
+            let bound = self.bound.entry(key.clone()).or_default();
+            bound.insert(uid.to_owned());
+            if self.groups.get(&key).and_then(needed).is_some_and(|needed| bound.len() as u64 >= needed) {
+                self.whole.insert(key);
+            }
         }
     }
 
@@ -135,16 +151,20 @@ impl Observer {
         path
     }
 
-    /// Returns the gangs of which members were bound, but never as many as their minimum.
+    /// Returns the gangs of which members were bound, but never as many as they needed then.
     #[must_use]
     pub fn partial_gangs(&self) -> Vec<String> {
         let partial = |(key, bound): (&(String, String), &BTreeSet<String>)| {
-            let needed = self.groups.get(key)?["spec"]["minMember"].as_u64()?;
+            let needed = self.groups.get(key).filter(|_| !self.whole.contains(key)).and_then(needed)?;
             let bound = bound.len();
             (bound > 0 && (bound as u64) < needed).then(|| format!("PodGroup {} has {bound} bound pods of {needed} that it needs", key.1))
         };
         self.bound.iter().filter_map(partial).collect()
     }
+}
+
+fn needed(group: &Value) -> Option<u64> {
+    group["spec"]["minMember"].as_u64()
 }
 
 fn set<K: Ord>(map: &mut BTreeMap<K, Value>, key: K, object: Option<Value>) {

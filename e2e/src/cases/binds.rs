@@ -1,20 +1,16 @@
-//! Rows B1 and B3 to B6: bindings that fail. The node stays charged until the outcome is known, and is released if the binding failed.
+//! Rows B1, B3 and B6: bindings that fail. The node stays charged until the outcome is known, and is released if the binding failed.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::ledger::stays_unbound;
-use super::seen::{accounting_matches_api, accounting_matches_api_within, bound, group_says, metric, queue_uses};
+use super::seen::{accounting_matches_api, accounting_matches_api_within, bound, metric, queue_uses};
 use crate::faults::{Fault, Refusal, Rule, Verb};
-use crate::objects::{
-    NAMESPACE, bind, condition, container, has_node, make_member, make_node, make_pod, make_podgroup, make_queue, make_queue_of, podgroups,
-    set_allocatable,
-};
-use crate::programs::LONG_REQUESTS;
+use crate::objects::{NAMESPACE, condition, container, has_node, make_member, make_node, make_pod, make_podgroup, make_queue, podgroups};
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::owner::Owner;
 use crate::workloads::{Workload, pods_of, wait_running};
@@ -100,61 +96,6 @@ pub(super) async fn node_gone(w: &mut World) -> Result<()> {
     accounting_matches_api(w).await
 }
 
-/// B4. A pod is deleted between the decision and the binding, and a pod with the same name is created. The old decision binds nothing, and its
-/// capacity is free.
-pub(super) async fn pod_gone(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "2"), ("memory", "16Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", "2")]).await?;
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    for (number, name) in ["gone", "made-again"].into_iter().enumerate() {
-        make_podgroup(&client, name, json!({"minMember": 1, "queue": "team"})).await?;
-        aim(w, Some(name), Fault::DelayRequest(millis(1500)))?;
-        make_member(&client, name, name, &[("cpu", "1")]).await?;
-        wait_delayed(w, u64::try_from(number + 1)?).await?;
-        pods.delete(name, &DeleteParams::default().grace_period(0)).await?;
-    }
-    // The PodGroup is the same, but the new pod requests more than the queue allows.
-    make_member(&client, "made-again", "made-again", &[("cpu", "3")]).await?;
-    Workload::new("next").replicas(2).gang("2").queue("team").make(&client).await?;
-    wait_running(&client, "next", 2, 10).await?;
-    group_says(&client, "made-again", "queue \"team\" is over its quota: cpu requested 3").await?;
-    stays_unbound(w, "made-again", 2).await?;
-    queue_uses(&client, "team", "cpu", "2").await?;
-    accounting_matches_api(w).await
-}
-
-/// B5. Another scheduler binds a pod first, to another node than ours. The pod is charged there, and our node is free again.
-pub(super) async fn taken_by_another(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "ours", &[("cpu", "1"), ("memory", "16Gi")]).await?;
-    // The node exists early, because it needs time to become Ready. It gets capacity only after the decision.
-    make_node(&client, "theirs", &[("cpu", "0"), ("memory", "16Gi")]).await?;
-    // Not reclaimable: otherwise the third workload, in another queue, would reclaim what exceeds the share.
-    make_queue_of(&client, "team", json!({"capability": {"cpu": "2"}, "reclaimable": false})).await?;
-    make_podgroup(&client, "taken", json!({"minMember": 1, "queue": "team"})).await?;
-    w.scheduler()?.restart_with(&LONG_REQUESTS).await?;
-    aim(w, Some("taken"), Fault::HoldRequest(secs(60)))?;
-    make_member(&client, "taken", "taken", &[("cpu", "1")]).await?;
-    wait_delayed(w, 1).await?;
-    set_allocatable(&client, "theirs", &[("cpu", "1")]).await?;
-    bind(&client, "taken", "theirs").await?;
-    w.let_go()?;
-    Workload::new("next").queue("team").make(&client).await?;
-    wait_running(&client, "next", 1, 15).await?;
-    wait_running(&client, "taken", 1, 10).await?;
-    queue_uses(&client, "team", "cpu", "2").await?;
-    accounting_matches_api(w).await?;
-    let on = |pods: Vec<Pod>| pods.first().and_then(|pod| pod.spec.as_ref()?.node_name.clone()).unwrap_or_default();
-    let nodes = (on(pods_of(&client, "taken").await?), on(pods_of(&client, "next").await?));
-    ensure!(nodes == ("theirs".to_owned(), "ours".to_owned()), "the pods are on {nodes:?}");
-    // The late binding cost nothing except what the other scheduler's pod uses.
-    Workload::new("third").make(&client).await?;
-    stays_unbound(w, "third", 1).await?;
-    release_blocked_pod(&client, "taken").await?;
-    wait_running(&client, "third", 1, 10).await
-}
-
 /// How many pods of one namespace wait for their binding: more than the scheduler sends at the same time.
 const BLOCKED: usize = 40;
 
@@ -237,11 +178,6 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
     wait_running(&client, "blocked", BLOCKED, 90).await?;
     queue_uses(&client, "default", "cpu", "43").await?;
     accounting_matches_api(w).await
-}
-
-async fn release_blocked_pod(client: &Client, pod: &str) -> Result<()> {
-    Api::<Pod>::namespaced(client.clone(), NAMESPACE).delete(pod, &DeleteParams::default().grace_period(0)).await?;
-    Ok(())
 }
 
 /// Injects a fault into the next binding (of this pod).

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::ledger::stays_unbound;
 use super::preempted::ranked;
 use super::seen::bound;
-use crate::faults::{Fault, Refusal, Rule, Verb};
+use crate::faults::{Fault, Rule, Verb};
 use crate::lease::{QUICK, leases};
 use crate::objects::{NAMESPACE, make_node, make_podgroup, make_queue};
 use crate::programs::Program;
@@ -22,27 +22,14 @@ use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 use crate::{chart, kubeconfig};
 
-/// What has room for one pod.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Room {
-    /// One node of 1 cpu.
-    Node,
-    /// A queue of 1 cpu.
-    Queue,
-}
-
 /// The condition that a new leader writes after an unclean handover.
 pub(super) const LEADER_CHANGED: &str = "podgroup.dev/LeaderChanged";
 
-/// Makes the room, starts the scheduler of the world again with a short lease, and a second one beside it. Neither evicts a pod.
-pub(super) async fn two_schedulers(w: &mut World, room: Room) -> Result<Program> {
+/// Makes a node with room for one pod, starts the scheduler of the world again with a short lease, and a second one beside it. Neither evicts a pod.
+pub(super) async fn two_schedulers(w: &mut World) -> Result<Program> {
     let client = w.client();
-    let (node, queue) = match room {
-        Room::Node => ("1", "64"),
-        Room::Queue => ("16", "1"),
-    };
-    make_node(&client, "n1", &[("cpu", node), ("memory", "64Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", queue)]).await?;
+    make_node(&client, "n1", &[("cpu", "1"), ("memory", "64Gi")]).await?;
+    make_queue(&client, "team", None, &[("cpu", "64")]).await?;
     make_classes(&client).await?;
     leader_and_standby(w, &["--evictions=false"]).await
 }
@@ -162,9 +149,9 @@ async fn second_then_first(w: &mut World) -> Result<()> {
 
 /// K21. The leader gets SIGTERM while its binding is on its way for five seconds. It ends when the binding has taken effect, and the standby takes over at once. It sees
 /// the first pod where it is, so a pod of higher priority waits.
-pub(super) async fn stopped(w: &mut World, room: Room) -> Result<()> {
+pub(super) async fn stopped(w: &mut World) -> Result<()> {
     let client = w.client();
-    let mut standby = two_schedulers(w, room).await?;
+    let mut standby = two_schedulers(w).await?;
     bind_late(w, 5).await?;
     let began = Instant::now();
     let second = submit(&client, "second", "high");
@@ -182,29 +169,10 @@ pub(super) async fn stopped(w: &mut World, room: Room) -> Result<()> {
     standby.terminate().await
 }
 
-/// K21-long. The same with a binding that is on its way for longer. The leader ends after 20 s and keeps the lease. The standby waits until it runs out, changes the
-/// waiting pods, and binds the pod of higher priority. The late binding is refused.
-pub(super) async fn stopped_in_vain(w: &mut World) -> Result<()> {
-    let client = w.client();
-    let mut standby = two_schedulers(w, Room::Node).await?;
-    bind_late(w, 60).await?;
-    // What is sent again has no outcome either.
-    aim(w, Fault::Refuse(Refusal::Unavailable), 1000)?;
-    let second = submit(&client, "second", "high");
-    let (ended, submitted) = tokio::join!(w.scheduler()?.terminate_within(secs(26)), second);
-    ended?;
-    submitted?;
-    wait_leader(&client, "one", 0).await.context("the lease was given up")?;
-    let_go_when_second_is_bound(w).await?;
-    second_then_first(w).await?;
-    standby.terminate().await?;
-    w.scheduler()?.restart().await
-}
-
 /// K22. The leader is killed while its binding is on its way, and the binding arrives when the standby has taken over and bound a pod of higher priority.
-pub(super) async fn killed(w: &mut World, room: Room) -> Result<()> {
+pub(super) async fn killed(w: &mut World) -> Result<()> {
     let client = w.client();
-    let mut standby = two_schedulers(w, room).await?;
+    let mut standby = two_schedulers(w).await?;
     bind_late(w, 60).await?;
     w.scheduler()?.kill().await?;
     submit(&client, "second", "high").await?;
@@ -216,9 +184,9 @@ pub(super) async fn killed(w: &mut World, room: Room) -> Result<()> {
 
 /// K23. The leader is frozen past its lease while its binding is on its way. It arrives when the standby has taken over and bound a pod of higher priority. When the
 /// leader goes on, it ends because it lost its lease.
-pub(super) async fn frozen(w: &mut World, room: Room) -> Result<()> {
+pub(super) async fn frozen(w: &mut World) -> Result<()> {
     let client = w.client();
-    let mut standby = two_schedulers(w, room).await?;
+    let mut standby = two_schedulers(w).await?;
     bind_late(w, 60).await?;
     w.scheduler()?.signal("STOP").await?;
     submit(&client, "second", "high").await?;
@@ -235,9 +203,9 @@ pub(super) async fn frozen(w: &mut World, room: Room) -> Result<()> {
 /// K28. The leader is cut off from the API server while its binding is on its way: its connections stay open, and nothing passes. It ends because it cannot renew its
 /// lease, and is started again, still cut off. The standby takes over and binds a pod of higher priority. Then the connection is back: the former leader is a standby,
 /// the late binding is refused, and the former leader works when the other one ends.
-pub(super) async fn cut_off(w: &mut World, room: Room) -> Result<()> {
+pub(super) async fn cut_off(w: &mut World) -> Result<()> {
     let client = w.client();
-    let mut standby = two_schedulers(w, room).await?;
+    let mut standby = two_schedulers(w).await?;
     bind_late(w, 90).await?;
     let lost = Delay::Fixed(secs(600));
     w.scheduler_path()?.delay(lost, lost);

@@ -5,7 +5,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::handover::{LEADER_CHANGED, Room, submit, two_schedulers, wait_leader};
+use super::handover::{LEADER_CHANGED, submit, two_schedulers, wait_leader};
 use super::preempted::ranked;
 use crate::objects::{make_member, make_node, make_podgroup};
 use crate::wait::{Seen, secs, wait_until};
@@ -18,7 +18,7 @@ use crate::{http, say};
 pub(super) async fn costs(w: &mut World, waiting: usize) -> Result<()> {
     let client = w.client();
     let (clean_limit, unclean_limit) = if waiting <= 1000 { (2, 20) } else { (60, 120) };
-    let mut standby = two_schedulers(w, Room::Node).await?;
+    let mut standby = two_schedulers(w).await?;
     make_node(&client, "n2", &[("cpu", "4"), ("memory", "64Gi")]).await?;
     // Their gang is never complete.
     make_podgroup(&client, "waits", json!({"minMember": waiting + 1})).await?;

@@ -1,7 +1,7 @@
 //! Row K27: the scheduler is killed at each of its requests for a gang of 40, one after the other.
 //!
 //! The fault proxy lets a number of writes through and cuts all that follows; then the process is killed. So the API server is in exactly the state that a SIGKILL at
-//! that request leaves. `make test` draws some requests by the seed of the run and prints them; the soak takes every one.
+//! that request leaves. The requests are drawn by the seed of the run and printed. Every write is tried in memory (`scenarios/tests/every_write.rs`).
 
 use std::collections::BTreeSet;
 

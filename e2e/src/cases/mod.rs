@@ -12,13 +12,11 @@ mod documents;
 mod endings;
 mod endpoint;
 mod faults;
-mod first_lists;
 mod flaps;
 mod flooded;
 mod foreign_crds;
 mod handover;
 mod handover_costs;
-mod handover_in_a_gang;
 mod hanging_webhooks;
 mod installs;
 mod killed_at_requests;
@@ -50,13 +48,11 @@ mod releases;
 mod rendered;
 mod requests;
 mod restored;
-mod retried_binds;
 mod rights;
 mod rollouts;
 mod second_scheduler;
 mod seen;
 mod selftest;
-mod stale_state;
 mod standby;
 mod standby_behind;
 mod starts;
@@ -182,13 +178,10 @@ pub fn table() -> Vec<Case> {
         case!("O10", "a webhook names another PodGroup on the pods", usual(), owners::elsewhere::pods_name_another_group),
         case!("O9", "a webhook for the PodGroups of one namespace hangs", usual(), hanging_webhooks::for_podgroups),
         case!("O11", "a flood of connections ends no liveness probe", usual(), flooded::probes_are_answered).as_shipped(),
-        case!("A1", "a node with 8 GPUs in use reports 6, 0 and 8", usual(), ledger::devices_fail_and_heal).under_faults_in_soak(),
-        case!("A3", "pods that no scheduler placed overcommit a node", usual(), ledger::overfilled_from_outside).under_faults_in_soak(),
         case!("A2", "a second scheduler binds and deletes pods on the same nodes", quick(), second_scheduler::on_the_same_nodes, 10)
             .as_shipped()
             .under_faults_in_soak(),
         case!("A2-600", "the same for ten minutes", quick(), second_scheduler::on_the_same_nodes, 600).within(secs(1200)).only_in_soak(),
-        case!("A4", "no pod is bound before all lists are complete", aimed(), starts::lists_come_late, 3, 4, 2),
         case!(
             "A4-30000",
             "the same with 2,000 nodes and 30,000 pods",
@@ -200,33 +193,12 @@ pub fn table() -> Vec<Case> {
         )
         .within(secs(3600))
         .only_in_soak(),
-        case!("A6", "a terminating pod uses its queue's quota until it is gone", usual(), stale_state::terminating_pod_still_counts)
-            .under_faults_in_soak(),
         case!("A7", "a running pod is resized past its queue's capability and back", usual(), requests::resized_in_place)
             .under_faults_in_soak(),
-        case!(
-            "A8",
-            "init containers, sidecars and overhead are charged by the kubelet's rule",
-            usual(),
-            requests::init_sidecar_and_overhead
-        )
-        .under_faults_in_soak(),
-        case!("A9", "sums of large and odd amounts are exact", quick(), requests::large_and_odd).under_faults_in_soak(),
-        case!(
-            "A10",
-            "minMember of a running gang is raised while the watch of PodGroups lags",
-            aimed(),
-            stale_state::minimum_raised_unseen
-        ),
         case!("B1", "every binding of a gang fails in another way", aimed(), binds::every_binding_fails_differently),
         case!("B2", "a node refuses half of a gang", usual(), partial_binding::refused_on_one_node).under_faults_in_soak(),
         case!("B3", "a node is deleted between decision and binding", aimed(), binds::node_gone),
-        case!("B4", "a pod is deleted between decision and binding", aimed(), binds::pod_gone),
-        case!("B5", "another scheduler binds a pod between decision and binding", aimed(), binds::taken_by_another),
         case!("B6", "a webhook for the bindings of one namespace has no backend", usual(), binds::webhook_without_backend),
-        case!("B7", "a webhook for the evictions of one namespace hangs", aimed(), hanging_webhooks::for_evictions),
-        case!("B8", "a webhook for the statuses of PodGroups of one namespace hangs", usual(), hanging_webhooks::for_statuses),
-        case!("B9", "bindings without an answer, to nodes that take no pods any more", aimed(), retried_binds::nodes_take_no_pods_any_more),
     ];
     rows.extend(placement_rows::rows());
     rows.extend(outage_rows::rows());
@@ -234,7 +206,6 @@ pub fn table() -> Vec<Case> {
     rows.extend([
         case!("Q1", "the parent's capability blocks a sibling's gang, with a reason", usual(), queues::parent_blocks)
             .under_faults_in_soak(),
-        case!("A5", "every kind of fault hits an eviction once", aimed(), reclaim::every_eviction_fault_once),
         case!("Q6", "a queue gets its deserved share back by reclaim", usual(), reclaim::deserved_share_is_reclaimed)
             .under_faults_in_soak(),
         case!("Q6-budget", "a PodDisruptionBudget is obeyed", usual(), reclaim::a_budget_is_obeyed).under_faults_in_soak(),

@@ -12,36 +12,14 @@ use super::handover::{leader_and_standby, wait_leader};
 use super::ledger::stays_unbound;
 use super::preempted::{add_finalizers, gang, no_other_pod_is_evicted, release, release_one, wait_evicted};
 use super::seen::{accounting_matches_api, bound, group_says, metric};
-use crate::faults::{Fault, Rule, Verb};
 use crate::objects::{make_node, make_queue};
-use crate::wait::{Seen, millis, secs, wait_until};
+use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
-/// How the leader ends.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum End {
-    /// With SIGKILL.
-    Killed,
-    /// With SIGTERM.
-    Stopped,
-    /// With SIGKILL, and the victims are gone before the next leader has the lease.
-    KilledAndVictimsGone,
-    /// With SIGKILL when one of the victims is evicted and the eviction of the other has not reached the API server. That one arrives never.
-    KilledHalfway,
-    /// The same with SIGTERM. It has no answer to that eviction, so it waits for 20 s and keeps the lease, which runs out.
-    StoppedHalfway,
-}
-
-impl End {
-    const fn is_halfway(self) -> bool {
-        matches!(self, Self::KilledHalfway | Self::StoppedHalfway)
-    }
-}
-
 /// K26. A gang of two preempts a gang of two that leaves slowly. A pod of the same priority, which comes earlier (by age or by name) and preempts never, waits for the same room and would fit in a half of
 /// it. The leader ends. The gang gets the room, the earlier pod does not, and nobody else is evicted.
-pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
+pub(super) async fn kept(w: &mut World) -> Result<()> {
     let client = w.client();
     let classes: Api<PriorityClass> = Api::all(client.clone());
     for (name, value, policy) in [("low", 10, "PreemptLowerPriority"), ("patient", 1000, "Never"), ("high", 1000, "PreemptLowerPriority")] {
@@ -60,72 +38,29 @@ pub(super) async fn kept(w: &mut World, end: End) -> Result<()> {
     group_says(&client, "earlier", "Insufficient cpu").await?;
 
     add_finalizers(&client, "low").await?;
-    if end.is_halfway() {
-        // Half of the gang is evicted for longer than the observer normally forgives: until the lease runs out. This case has its own deadlines.
-        w.watched()?.excuse(&[6]);
-        cut_second_eviction(w)?;
-    }
     gang(&client, "gang", "team", "high", 2, "2").await?;
-    if end.is_halfway() {
-        one_is_evicted(&client, "low").await?;
-    } else {
-        wait_evicted(w, "low", 2, "which has a higher priority", true).await?;
-        wait_named(&client, "gang", 2).await?;
-    }
+    wait_evicted(w, "low", 2, "which has a higher priority", true).await?;
+    wait_named(&client, "gang", 2).await?;
     stays_unbound(w, "earlier", 1).await?;
-    match end {
-        End::Stopped => w.scheduler()?.terminate().await?,
-        End::StoppedHalfway => w.scheduler()?.terminate_within(secs(26)).await?,
-        End::Killed | End::KilledHalfway => w.scheduler()?.kill().await?,
-        End::KilledAndVictimsGone => {
-            w.scheduler()?.kill().await?;
-            release(&client, "low").await?;
-        }
-    }
+    w.scheduler()?.kill().await?;
     wait_leader(&client, "two", 30).await?;
-    if end.is_halfway() {
-        // The next leader evicts the rest.
-        wait_evicted(w, "low", 2, "which has a higher priority", false).await?;
-        w.watched()?.insist(&[6]);
-    }
-    if !matches!(end, End::KilledAndVictimsGone) {
-        // A leader that finds no nominated nodes decides anew: the first victim leaves already, and one more is to go.
-        let said = if end.is_halfway() { "preempting" } else { "preempting 2 pods of queue \"team\"" };
-        group_says(&client, "gang", said).await?;
-        release_one(&client, "low-0").await?;
-        stays_unbound(w, "earlier", 3).await?;
-        ensure!(bound(&client, "gang").await? == 0, "a part of the gang is bound before there is room for all of it");
-        wait_named(&client, "gang", 2).await?;
-        release(&client, "low").await?;
-    }
+    // A leader that finds no nominated nodes decides anew: the first victim leaves already, and one more is to go.
+    group_says(&client, "gang", "preempting 2 pods of queue \"team\"").await?;
+    release_one(&client, "low-0").await?;
+    stays_unbound(w, "earlier", 3).await?;
+    ensure!(bound(&client, "gang").await? == 0, "a part of the gang is bound before there is room for all of it");
+    wait_named(&client, "gang", 2).await?;
+    release(&client, "low").await?;
     wait_running(&client, "gang", 2, 20).await?;
     // The API server removes the name with the binding.
     wait_named(&client, "gang", 0).await?;
     stays_unbound(w, "earlier", 2).await?;
     no_other_pod_is_evicted(&client, &[("other", 1), ("gang", 2)]).await?;
     let evicted = metric(standby.port(), "podgroup_scheduler_evictions_total{outcome=\"evicted\"}").await.unwrap_or(0.0);
-    let rest = if end.is_halfway() { 1.0 } else { 0.0 };
-    ensure!((evicted - rest).abs() < 0.5, "the next leader evicted {evicted} pods, expected {rest}");
+    ensure!(evicted < 0.5, "the next leader evicted {evicted} pods, expected 0");
     w.scheduler()?.restart().await?;
     standby.terminate().await?;
     accounting_matches_api(w).await
-}
-
-/// Lets the dry runs of the two evictions through and the first eviction itself, and cuts every later one.
-fn cut_second_eviction(w: &World) -> Result<()> {
-    for (fault, times) in [(Fault::DelayRequest(millis(0)), 3), (Fault::CutBefore, 1000)] {
-        w.aim(Rule { verb: Some(Verb::Create), resource: "pods/eviction", name: None, fault, times })?;
-    }
-    Ok(())
-}
-
-/// Waits until one pod of the PodGroup terminates and the others do not.
-async fn one_is_evicted(client: &Client, group: &str) -> Result<()> {
-    wait_until(secs(15), &format!("one pod of {group} is evicted"), || async {
-        let left = pods_of(client, group).await?.len();
-        Ok(Seen::when(left == 1, || format!("{left} pods are not")))
-    })
-    .await
 }
 
 /// Waits until so many pods of the PodGroup name `n1` in `status.nominatedNodeName`, and none names another node.

@@ -1,4 +1,4 @@
-//! Rows W1 to W3: the scheduler's view of queues or nodes is old, because a watch is open and says nothing, or nothing new.
+//! Row W2: the scheduler's view of nodes is old, because a watch is open and says nothing.
 
 use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::seen::bound;
 use crate::faults::{Fault, Rule, StreamFault, Verb};
 use crate::http;
-use crate::objects::{make_member, make_node, make_podgroup, make_queue, patch_queue};
+use crate::objects::{make_member, make_node, make_podgroup};
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::wait_running;
 use crate::world::World;
@@ -26,21 +26,7 @@ pub(super) fn silent(resource: &'static str, length: std::time::Duration) -> Rul
     Rule { verb: Some(Verb::Watch), resource, name: None, fault: Fault::Stream(millis(0), StreamFault::Silent(length)), times: 1 }
 }
 
-/// W1. The watch of queues says nothing. A capability is lowered, and 90 s later a gang is created that fits only the old one: it is not bound, and is when the
-/// capability is raised again.
-pub(super) async fn silent_queues(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", "8")]).await?;
-    silenced(w, "queues", async || patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "2"}}})).await).await?;
-    wait_running(&client, MEANWHILE, 1, 10).await?;
-    gang(&client, "gang", 4, "team").await?;
-    stays_unbound(&client, "gang").await?;
-    patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
-    wait_running(&client, "gang", 4, 10).await
-}
-
-/// W2. The same with the watch of nodes: the only node is cordoned.
+/// W2. The watch of nodes says nothing. The only node is cordoned, and 90 s later a gang is created: it is not bound, and is when the node is as before.
 pub(super) async fn silent_nodes(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -53,32 +39,6 @@ pub(super) async fn silent_nodes(w: &mut World) -> Result<()> {
     cordon(&client, "n1", false).await?;
     wait_running(&client, "gang", 4, 10).await?;
     wait_running(&client, MEANWHILE, 1, 10).await
-}
-
-/// W3. The watch of queues repeats its last version in bookmarks, as that of an API server does which is cut off from etcd. A capability is lowered, and 90 s later a
-/// gang is created that fits only the old one: it is not bound, and is when the capability is raised again. All other requests have a healthy API server.
-pub(super) async fn repeated_queues(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", "8")]).await?;
-    let repeats = Fault::Stream(secs(5), StreamFault::Hold(secs(600)));
-    w.aim(Rule { verb: Some(Verb::Watch), resource: "queues", name: None, fault: repeats, times: 1 })?;
-    w.scheduler_path()?.cut();
-    // The proxy knows what to repeat from the first event.
-    for number in 0..4 {
-        sleep(secs(1)).await;
-        patch_queue(&client, "team", json!({"metadata": {"labels": {"touched": number.to_string()}}})).await?;
-    }
-    wait_until(secs(10), "the watch of queues repeats a version", || async {
-        Ok(Seen::when(w.hits("watch-hold")? == 1, || "it shows events".to_owned()))
-    })
-    .await?;
-    patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "2"}}})).await?;
-    sleep(HONOURED).await;
-    gang(&client, "gang", 4, "team").await?;
-    stays_unbound(&client, "gang").await?;
-    patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
-    wait_running(&client, "gang", 4, 10).await
 }
 
 /// The PodGroup of one pod that is created while the scheduler decides nothing.

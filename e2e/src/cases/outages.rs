@@ -1,4 +1,4 @@
-//! Rows K1 and K2: the PodGroups are right when controllers are killed, and when two controllers work at once.
+//! Row K1: the PodGroups are right when controllers are killed.
 
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -7,9 +7,9 @@ use super::outages_load::Load;
 use crate::lease::{QUICK, transitions, wait_holder};
 use crate::proxy::{Delay, Dice};
 use crate::replica::Replica;
-use crate::wait::{millis, secs, unchanged};
+use crate::wait::{millis, secs};
 use crate::world::World;
-use crate::{chart, leaders, say};
+use crate::{chart, leaders};
 
 /// K1. `kill -9` of the controller every second, `kills` times, in any phase: starting, listing, or writing. Without an election, because its lease
 /// would keep the next process waiting for longer than each one lives, and the protocol is what this case tests. Meanwhile the workloads are scaled
@@ -121,39 +121,6 @@ pub(super) fn only_the_holder_wrote(w: &World, terms: usize) -> Result<()> {
         seen.terms.len()
     );
     Ok(())
-}
-
-/// K2. Two controllers both believe that they lead (no election), one of them slow, while 20 Deployments are scaled up and down. All promises hold, the number
-/// of writes is in proportion, and at rest neither writes.
-pub(super) async fn two_believe_they_lead(w: &mut World) -> Result<()> {
-    let load = Load::start(&w.client(), 20, false).await?;
-    let controller = w.controller()?;
-    controller.terminate().await?;
-    controller.also("--leader-elect=false");
-    controller.restart().await?;
-    let mut second = Replica::start(w, "two", &["--leader-elect=false"], &[]).await?;
-    second.program.wait_ready().await?;
-    let before = writes(w)?;
-    let start = Instant::now();
-    load.during(async {
-        sleep_until(start + secs(30)).await;
-        Ok(())
-    })
-    .await?;
-    load.wait_correct(30).await?;
-    // The deletion of a PodGroup ends a second or two after its last pod is gone, and a line of the log may be late.
-    let at_rest = unchanged(secs(20), secs(5), "neither controller writes", || writes(w)).await?;
-    let (count, groups) = (at_rest - before, u64::try_from(load.groups())?);
-    // For each scaling and controller there is at most a mark, its removal or a delete, a create and a patch, and each may conflict once.
-    let bound = groups * (load.flaps() + 1) * 12;
-    say::line(format!(
-        "        K2: {count} writes by both, of {groups} PodGroups that were scaled {} times; at most {bound} are allowed",
-        load.flaps()
-    ));
-    ensure!(count <= bound, "{count} writes of PodGroups, at most {bound} are allowed");
-    let seen = leaders::read(&w.cluster().audit_log(), &chart::user(chart::CONTROLLER))?;
-    ensure!(seen.writes.len() == 2, "both controllers must have written, but the writers are {:?}", seen.writes);
-    second.end().await
 }
 
 /// Returns how many writes of PodGroups the controllers made so far, with any response but a refusal.

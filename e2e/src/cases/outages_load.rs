@@ -162,11 +162,6 @@ impl Load {
     fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
-
-    /// Returns the number of PodGroups at rest.
-    pub(super) fn groups(&self) -> usize {
-        self.names.len() + if self.full { 2 } else { 0 }
-    }
 }
 
 fn sets(client: &Client) -> Api<StatefulSet> {

@@ -1,6 +1,4 @@
-//! Rows Q6 and A5: a queue gets back its deserved share by reclaim.
-
-use std::collections::BTreeSet;
+//! Row Q6: a queue gets back its deserved share by reclaim.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -10,7 +8,6 @@ use serde_json::json;
 
 use super::ledger::stays_unbound;
 use super::seen::{accounting_matches_api, bound, group_says, metric, queue_uses};
-use crate::faults::{Fault, Refusal, Rule, Verb};
 use crate::objects::{NAMESPACE, make_node, make_queue_of};
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::{Workload, delete, pods_of, wait_running};
@@ -86,11 +83,6 @@ pub(super) fn disruption_message(pod: &Pod) -> Option<String> {
     target.message.clone().filter(|_| target.reason.as_deref() == Some("PreemptionByScheduler") && target.last_transition_time.is_some())
 }
 
-/// Returns the UIDs of the pods that exist and do not terminate.
-async fn uids(client: &Client, name: &str) -> Result<BTreeSet<String>> {
-    Ok(pods_of(client, name).await?.iter().filter_map(ResourceExt::uid).collect())
-}
-
 async fn each_queue_has_its_share(client: &Client, seconds: u64) -> Result<()> {
     wait_until(secs(seconds), "each queue has its deserved share", || async {
         let (a, b) = (bound(client, "borrows").await?, bound(client, "owed").await?);
@@ -102,39 +94,6 @@ async fn each_queue_has_its_share(client: &Client, seconds: u64) -> Result<()> {
         Ok(Seen::when((a, b) == (5, 5), || format!("a has {a}, b has {b}")))
     })
     .await
-}
-
-/// The faults of an eviction.
-const WRONG: [Fault; 6] = [
-    Fault::Refuse(Refusal::Internal),
-    Fault::LoseReply,
-    Fault::CutBefore,
-    Fault::Refuse(Refusal::Gateway),
-    Fault::Late(secs(1)),
-    Fault::Refuse(Refusal::TooMany { after: 1, plain: false }),
-];
-
-/// A5. Each kind of fault hits an eviction once, in the dry run and in the real run. The evictions are repeated, the preempting pods run, and only the
-/// five pods on the needed nodes are evicted.
-pub(super) async fn every_eviction_fault_once(w: &mut World) -> Result<()> {
-    let client = w.client();
-    borrowed(&client).await?;
-    let before = uids(&client, "borrows").await?;
-    // First come the dry runs of all five, and the first of them meets every fault. Then the evictions: the first four meet one fault each, the last meets two.
-    let through = Fault::DelayRequest(millis(0));
-    let [a, b, c, d, e, f] = WRONG;
-    let meant = [a, through, b, through, c, through, d, through, e, f];
-    for fault in WRONG.into_iter().chain([through; 5]).chain(meant) {
-        w.aim(Rule { verb: Some(Verb::Create), resource: "pods/eviction", name: None, fault, times: 1 })?;
-    }
-    Workload::new("owed").replicas(5).gang("5").asks(&[("cpu", "1")]).queue("b").make(&client).await?;
-    wait_running(&client, "owed", 5, 40).await?;
-    each_queue_has_its_share(&client, 10).await?;
-    let hit: u64 = w.faults().iter().filter(|(kind, _)| **kind != through.kind()).map(|(_, count)| count).sum();
-    ensure!(hit == 12, "{hit} evictions were hit by a fault: {:?}", w.faults());
-    let stayed = uids(&client, "borrows").await?.intersection(&before).count();
-    ensure!(stayed == 5, "{} pods were evicted, expected 5", 10 - stayed);
-    accounting_matches_api(w).await
 }
 
 /// Q6-budget. A PodDisruptionBudget protects all pods of `a`: `b` waits with a reason. The budget is deleted, and `b` gets its deserved share.

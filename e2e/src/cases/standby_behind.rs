@@ -1,31 +1,24 @@
-//! Rows S1 to S3: a standby with an old view of pods, of nodes or of queues takes over. It lists again before its first decision.
+//! Row S1: a standby with an old view of pods takes over. It lists again before its first decision.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::old_views::{cordon, gang, silent, stays_unbound};
-use super::seen::{bound, group_says, group_says_within};
-use crate::faults::{Fault, HttpProxy, Rule, Verb};
-use crate::objects::{
-    NAMESPACE, SCHEDULER_NAME, container, make_member, make_node, make_pod, make_podgroup, make_queue, patch_queue, podgroups,
-    set_allocatable,
-};
+use super::old_views::{gang, silent, stays_unbound};
+use crate::faults::HttpProxy;
+use crate::objects::{NAMESPACE, make_member, make_node, make_podgroup, podgroups};
 use crate::programs::Program;
 use crate::proxy::Proxy;
-use crate::wait::{Seen, holds_for, secs, wait_until};
+use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 use crate::{chart, http, kubeconfig};
 
 /// For how long a watch of the standby says nothing: shorter than the time after which it counts as dead.
 const SILENT: std::time::Duration = secs(40);
-
-/// How late the first list of a new leader is that shows what it had missed.
-const LATE: std::time::Duration = secs(3);
 
 /// A second scheduler behind proxies of its own, which does not lead.
 struct Standby {
@@ -69,12 +62,6 @@ impl Standby {
         w.scheduler()?.terminate().await
     }
 
-    /// The same. The list of this resource with which the takeover begins comes late.
-    async fn takes_over_with_late_list(&self, w: &mut World, resource: &'static str) -> Result<()> {
-        self.faults.rule(Rule { verb: Some(Verb::List), resource, name: None, fault: Fault::DelayRequest(LATE), times: 1 });
-        self.takes_over(w).await
-    }
-
     /// Ends it and gives the world its scheduler back.
     async fn end(mut self, w: &mut World) -> Result<()> {
         let never = self.faults.never_injected();
@@ -107,89 +94,4 @@ pub(super) async fn in_pods(w: &mut World) -> Result<()> {
     }
     wait_running(&client, "second", 4, 10).await?;
     standby.end(w).await
-}
-
-/// The nodes of S2, each with what happens to it. Each has 4 cpu before.
-const NODES: [&str; 3] = ["shrunk", "cordoned", "deleted"];
-
-/// S2. The standby's watch of nodes says nothing while one node shrinks, one is cordoned and one is deleted, and then the leader ends. A pod for each of these nodes
-/// is not bound before the node is as it was.
-pub(super) async fn in_nodes(w: &mut World) -> Result<()> {
-    let client = w.client();
-    for node in NODES {
-        make_node(&client, node, &[("cpu", "4"), ("memory", "64Gi")]).await?;
-    }
-    let standby = Standby::start(w).await?;
-    standby.silence("nodes").await?;
-    set_allocatable(&client, "shrunk", &[("cpu", "1")]).await?;
-    cordon(&client, "cordoned", true).await?;
-    let nodes: Api<Node> = Api::all(client.clone());
-    nodes.delete("deleted", &DeleteParams::default()).await?;
-    standby.takes_over_with_late_list(w, "nodes").await?;
-    for node in NODES {
-        pod_for(&client, node).await?;
-    }
-    none_is_bound(&client, &NODES).await?;
-    for node in NODES {
-        group_says_within(&client, 10, node, "").await?;
-    }
-    none_is_bound(&client, &NODES).await?;
-    set_allocatable(&client, "shrunk", &[("cpu", "4")]).await?;
-    cordon(&client, "cordoned", false).await?;
-    make_node(&client, "deleted", &[("cpu", "4"), ("memory", "64Gi")]).await?;
-    for node in NODES {
-        wait_running(&client, node, 1, 10).await?;
-    }
-    standby.end(w).await
-}
-
-/// S3. The standby's watch of queues says nothing while a capability is lowered, and then the leader ends. A gang that fits only the old capability is not bound
-/// before it is raised again.
-pub(super) async fn in_queues(w: &mut World) -> Result<()> {
-    let client = w.client();
-    make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
-    make_queue(&client, "team", None, &[("cpu", "4")]).await?;
-    let standby = Standby::start(w).await?;
-    standby.silence("queues").await?;
-    patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "1"}}})).await?;
-    standby.takes_over_with_late_list(w, "queues").await?;
-    gang(&client, "gang", 4, "team").await?;
-    none_is_bound(&client, &["gang"]).await?;
-    group_says(&client, "gang", "queue \"team\" is over its quota: cpu requested 4, used 0, capability 1").await?;
-    none_is_bound(&client, &["gang"]).await?;
-    patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "4"}}})).await?;
-    wait_running(&client, "gang", 4, 10).await?;
-    standby.end(w).await
-}
-
-/// Creates a PodGroup of one pod of 4 cpu that fits this node only. Both have the name of the node.
-async fn pod_for(client: &Client, node: &str) -> Result<()> {
-    make_podgroup(client, node, json!({"minMember": 1, "queue": "default"})).await?;
-    pod_on(client, node, node).await
-}
-
-/// Creates a pod of 4 cpu that fits this node only, in the PodGroup of the same name.
-pub(super) async fn pod_on(client: &Client, name: &str, node: &str) -> Result<()> {
-    let spec = json!({
-        "schedulerName": SCHEDULER_NAME,
-        "nodeSelector": {"kubernetes.io/hostname": node},
-        "containers": [container(&[("cpu", "4")])],
-    });
-    let metadata = json!({"name": name, "labels": {"app": name}, "annotations": {"scheduling.k8s.io/group-name": name}});
-    make_pod(client, json!({"metadata": metadata, "spec": spec})).await
-}
-
-/// No pod of these PodGroups is bound for longer than the takeover takes with its late list.
-async fn none_is_bound(client: &Client, groups: &[&str]) -> Result<()> {
-    holds_for(secs(5), &format!("no pod of {groups:?} is bound"), || async {
-        let mut wrong = Vec::new();
-        for group in groups {
-            let count = bound(client, group).await?;
-            if count > 0 {
-                wrong.push(format!("{group}: {count}"));
-            }
-        }
-        Ok(Seen::when(wrong.is_empty(), || format!("bound: {}", wrong.join(", "))))
-    })
-    .await
 }

@@ -1,4 +1,4 @@
-//! Rows A4 and K10: nothing is decided before all lists are complete, and the built-in queues are made as soon as they are.
+//! Row A4-30000: nothing is decided before all lists are complete.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -7,17 +7,14 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::ledger::stays_unbound;
-use super::seen::{accounting_matches_api, bound, group_says, queue_is};
+use super::seen::{accounting_matches_api, bound, group_says};
 use crate::faults::{Fault, Rule, Verb};
-use crate::lease::leases;
-use crate::objects::{
-    MADE_QUEUES, container, make_bound_pod, make_member, make_node, make_pod, make_podgroup, make_queue, queues, set_allocatable,
-};
+use crate::objects::{container, make_bound_pod, make_member, make_node, make_pod, make_podgroup, make_queue, set_allocatable};
 use crate::wait::{Seen, holds_until, secs, wait_until};
 use crate::workloads::owner::Kind;
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
-use crate::{chart, http, say};
+use crate::{http, say};
 
 /// The kinds that must be listed before any decision.
 const KINDS: [&str; 14] = [
@@ -37,7 +34,7 @@ const KINDS: [&str; 14] = [
     "csistoragecapacities",
 ];
 
-/// A4 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of one kind after the
+/// A4-30000 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of one kind after the
 /// other comes so many seconds late; pods are submitted at once: nothing is bound before the list is there, then one that has room is, and one that
 /// has none is not.
 pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, late: u64) -> Result<()> {
@@ -116,63 +113,4 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
     make_pod(&client, json!({"metadata": {"name": "last"}, "spec": {"nodeName": "n0", "containers": [container(&[("cpu", "1")])]}}))
         .await?;
     accounting_matches_api(w).await
-}
-
-/// K10. Without an election, and without any pod: the list of each other kind comes after that of the queues, and `root` and `default` are there and Open soon after it.
-pub(super) async fn queues_at_the_start(w: &mut World) -> Result<()> {
-    w.scheduler()?.also("--leader-elect=false");
-    for kind in KINDS.into_iter().filter(|kind| *kind != "queues") {
-        start_without_queues(w, kind, 2, false).await?;
-    }
-    Ok(())
-}
-
-/// K10-elected. With the election, and without any pod: the lease is held while the pods are still being listed, as at the first start of a large cluster.
-pub(super) async fn queues_at_the_start_of_a_leader(w: &mut World) -> Result<()> {
-    start_without_queues(w, "pods", 25, true).await
-}
-
-/// Starts the scheduler again where `root` and `default` are missing; the list of this kind comes so many seconds late. Where it `elects`, the list comes when the lease is
-/// held, and at most so many seconds late.
-async fn start_without_queues(w: &mut World, late: &'static str, seconds: u64, elects: bool) -> Result<()> {
-    let client = w.client();
-    w.scheduler()?.terminate().await?;
-    let api = queues(&client);
-    for name in MADE_QUEUES {
-        // It may never have been made: that is what this case is about.
-        if api.get_opt(name).await?.is_some() {
-            api.delete(name, &DeleteParams::default()).await?;
-        }
-    }
-    let holder =
-        async || anyhow::Ok(leases(&client).get(chart::SCHEDULER).await?.spec.and_then(|spec| spec.holder_identity).unwrap_or_default());
-    let former = holder().await?;
-    let fault = if elects { Fault::HoldRequest(secs(seconds)) } else { Fault::DelayResponse(secs(seconds)) };
-    let (kind, before) = (fault.kind(), w.hits(fault.kind())?);
-    w.aim(Rule { verb: Some(Verb::List), resource: late, name: None, fault, times: 1 })?;
-    let began = Instant::now();
-    w.scheduler()?.launch()?;
-    wait_until(secs(10), &format!("the list of {late} is asked for"), || async {
-        Ok(Seen::when(w.hits(kind)? == before + 1, || "not yet".to_owned()))
-    })
-    .await?;
-    if elects {
-        wait_until(secs(20), "the lease is held", || async {
-            let now = holder().await?;
-            Ok(Seen::when(!now.is_empty() && now != former, || format!("{now:?} holds it")))
-        })
-        .await?;
-        say::line(format!("        K10: the lease was held after {:.1} s", began.elapsed().as_secs_f64()));
-        ensure!(w.let_go()? > 0, "the lease was held only when the list of {late} was no longer held back");
-    }
-    w.scheduler()?.wait_ready().await?;
-    for name in MADE_QUEUES {
-        wait_until(secs(10), &format!("queue {name} is made, with {late} {seconds} s late"), || async {
-            Ok(Seen::when(api.get_opt(name).await?.is_some(), || "it is missing".to_owned()))
-        })
-        .await?;
-        queue_is(&client, name, "Open").await?;
-    }
-    say::line(format!("        K10: with {late} late, root and default were Open {:.1} s after the start", began.elapsed().as_secs_f64()));
-    Ok(())
 }

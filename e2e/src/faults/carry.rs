@@ -59,15 +59,6 @@ pub(super) async fn carry(request: Request<Incoming>, control: Arc<Control>, ser
         control.ledger.injected("old-view", &api_request, "answered with the stored state");
         return Ok(whole_response(parts, body));
     }
-    if let Some((parts, body)) = control.old_lists(|old| old.answer(&api_request, &sent.uri)) {
-        control.ledger.injected("old-view", &api_request, "answered with the recorded list");
-        return Ok(whole_response(parts, body));
-    }
-    if control.old_lists(|old| old.wants(&api_request)) {
-        let (parts, body) = sent.ask(&server).await?;
-        control.old_lists(|old| old.keep(&sent.uri, (parts.clone(), body.clone())));
-        return Ok(whole_response(parts, body));
-    }
     // Before the decision: what ends the mix after it also ends the fault of a watch that the server has not answered yet.
     let generation = control.generation();
     let (fault, rule) = control.decide(&api_request).unzip();

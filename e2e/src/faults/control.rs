@@ -16,16 +16,12 @@ use super::fault::{Fault, Refusal, StreamFault};
 use super::fuse::Fuse;
 use super::ledger::Ledger;
 use super::mix::{LONGEST_OBEYED, Mix};
-use super::old_lists::OldLists;
 use super::pack::{DUE_OF_REQUESTS, DUE_OF_WATCHES, Pack};
 use super::request::{ApiRequest, Verb};
 use crate::wait::secs;
 
 /// The longest time for which an old view is stored. No API server lags for longer.
 const VIEW_LIFETIME: Duration = secs(15);
-
-/// Longer than any case.
-const UNTIL_THE_END: Duration = secs(3600);
 
 /// A fault that a case orders for certain requests. Rules come before any mix.
 #[derive(Clone, Debug)]
@@ -83,7 +79,6 @@ struct Draws {
     retry_after_until: Option<Instant>,
     views: BTreeMap<String, (Instant, Parts, Bytes)>,
     fuse: Fuse,
-    old_lists: OldLists,
 }
 
 /// The state that all connections of a proxy share.
@@ -166,23 +161,12 @@ impl Control {
         act(&mut self.draws().fuse)
     }
 
-    /// Asks or changes the old lists.
-    pub(super) fn old_lists<T>(&self, act: impl FnOnce(&mut OldLists) -> T) -> T {
-        act(&mut self.draws().old_lists)
-    }
-
-    /// Ends what [`OldLists`] does: watches deliver what they held back.
-    pub(super) fn end_old_lists(&self) {
-        self.old_lists(|old| old.repeat(false));
-        self.active_mix.send_modify(|active_mix| active_mix.generation += 1);
-    }
-
-    /// Describes the rules that no request met, and the old lists that none was answered with. A mix is judged over all proxies of a case: see [`Self::mixed`].
+    /// Describes the rules that no request met. A mix is judged over all proxies of a case: see [`Self::mixed`].
     pub(super) fn never_injected(&self) -> Vec<String> {
         let (counts, draws) = (self.ledger.counts(), self.draws());
         // A fault of an open watch is injected some time after the request.
         let missing = draws.rules.iter().filter(|(rule, applied)| !applied || !counts.contains_key(rule.fault.kind()));
-        missing.map(|(rule, _)| format!("{rule:?}")).chain(draws.old_lists.never_shown()).collect()
+        missing.map(|(rule, _)| format!("{rule:?}")).collect()
     }
 
     /// Says whether a mix was started here.
@@ -212,7 +196,7 @@ impl Control {
         Ok(())
     }
 
-    /// Returns the generation of the mix. It changes when a mix or the old lists end.
+    /// Returns the generation of the mix. It changes when a mix ends.
     pub(super) fn generation(&self) -> u64 {
         self.active_mix.borrow().generation
     }
@@ -223,9 +207,8 @@ impl Control {
         let mix = self.active_mix.borrow().mix;
         let mut draws = self.draws();
         let cut = draws.fuse.cuts(api_request).then_some(Fault::CutBefore);
-        let silent = draws.old_lists.silences(api_request).then_some(Fault::Stream(Duration::ZERO, StreamFault::Silent(UNTIL_THE_END)));
         let of_watch = |(number, fault)| (fault, matches!(fault, Fault::Stream(..)).then_some(number));
-        let first = cut.or(silent).map(|fault| (fault, None)).or_else(|| draws.rule(api_request).map(of_watch));
+        let first = cut.map(|fault| (fault, None)).or_else(|| draws.rule(api_request).map(of_watch));
         let decided = first.or_else(|| Some((draws.mix(mix?, api_request)?, None)));
         let fault = decided.map(|(fault, _)| fault);
         if let Some(Fault::Refuse(Refusal::TooMany { after, .. })) = fault {

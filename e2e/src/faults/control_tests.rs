@@ -135,7 +135,7 @@ async fn an_end_between_the_decision_and_the_answer_of_the_server_ends_the_silen
     let server = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
     let sent = Sent { method: Method::GET, uri: uri.parse().unwrap(), headers: HeaderMap::new(), body: Bytes::new() };
     let silent = (control.generation(), Some((Duration::ZERO, StreamFault::Silent(secs(3600)))), None);
-    control.end_old_lists();
+    control.calm().await.unwrap();
     let event = b"{\"type\":\"ADDED\",\"object\":{}}\n";
     let mut events = stream::relay(event.to_vec().into(), sent, api_request("GET", uri), silent, control, server);
     let frame = timeout(secs(5), events.frame()).await.expect("the event is not held back").unwrap().unwrap();

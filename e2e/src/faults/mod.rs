@@ -2,7 +2,7 @@
 //!
 //! It terminates TLS with its own certificate, reads verb, resource and object, and forwards with the program's token. So the API server and its
 //! audit log see the program. In reading order: `request` (an API request), `fault` (the kinds), `answer` (refusals on the wire), `mix`
-//! (seeded faults), `pack` (the order of their kinds), `old_lists` (an API server that is cut off from etcd), `control` (the fault of the next request, the end of all faults), `ledger` (the
+//! (seeded faults), `pack` (the order of their kinds), `control` (the fault of the next request, the end of all faults), `ledger` (the
 //! record), `carry` (one request), `stream` (one watch), `proxy` (the listener).
 //!
 //! # Only faults that can really happen
@@ -34,7 +34,6 @@ mod fault;
 mod fuse;
 mod ledger;
 mod mix;
-mod old_lists;
 mod pack;
 mod proxy;
 mod request;

@@ -107,21 +107,6 @@ impl HttpProxy {
         self.control.fuse(Fuse::take_out)
     }
 
-    /// Records the lists of these resources from now on, for [`Self::repeat_lists`].
-    pub fn record_lists(&self, resources: &'static [&'static str]) {
-        self.control.old_lists(|old| old.record(resources));
-    }
-
-    /// From now on the API server seems to be cut off from etcd: lists of these resources are answered with the last recorded ones, and their watches say nothing.
-    pub fn repeat_lists(&self) {
-        self.control.old_lists(|old| old.repeat(true));
-    }
-
-    /// Ends [`Self::repeat_lists`].
-    pub fn repeat_lists_no_more(&self) {
-        self.control.end_old_lists();
-    }
-
     /// Starts a mix. `told` is called when it makes a client obey a long `Retry-After`.
     pub fn begin(&self, mix: Mix, told: Told) {
         self.control.begin(mix, told);

@@ -47,6 +47,9 @@ pub(super) async fn act(world: &mut World, words: &Words, block: &Value) -> Resu
             let kind = World::kind(words.at(1)?)?;
             words.at(2)?;
             for name in words.plain.iter().skip(2) {
+                if kind.plural == "pods" && block["spec"]["nodeName"].is_string() {
+                    world.observer.bound_by_another(namespace(words), name);
+                }
                 change(world, kind, namespace(words), name, &replaced(block, "$name", name))?;
             }
         }
@@ -61,7 +64,10 @@ pub(super) async fn act(world: &mut World, words: &Words, block: &Value) -> Resu
         "silence" | "speak" => silence(world, words)?,
         "cut" | "mend" => cut(world, words)?,
         "ended" => ended(world, words).await?,
-        "mark" => world.marked = world.server.inside().received.len(),
+        "mark" => {
+            let inside = world.server.inside();
+            (world.marked, world.marked_version) = (inside.received.len(), inside.store.version());
+        }
         _ => return Ok(false),
     }
     Ok(true)
@@ -327,12 +333,15 @@ fn answer(world: &mut World, words: &Words) -> Result<()> {
         }
         "late" => Answer::Late(time()?),
         "slow" => Answer::Slow(time()?),
+        "hangs" => Answer::Hangs(time()?),
+        "old" => Answer::Old(world.marked_version),
         "usual" => Answer::Usual,
         "lost" => Answer::Lost,
         "never" => Answer::Never,
         "unreachable" => Answer::Unreachable,
         code => Answer::Code(
-            code.parse().map_err(|_| anyhow!("`{code}` is no answer: a code as 409, late 5s, slow 5s, lost, never, unreachable"))?,
+            code.parse()
+                .map_err(|_| anyhow!("`{code}` is no answer: a code as 409, late 5s, slow 5s, hangs 30s, lost, never, unreachable, old"))?,
         ),
     };
     if plain.next() != Some("to") {
@@ -344,7 +353,8 @@ fn answer(world: &mut World, words: &Words) -> Result<()> {
         Some(times) => times.parse()?,
         None => 1,
     };
-    let subject = words.option("of").unwrap_or_default().to_owned();
-    world.server.inside().orders.add(Order { action, subject, sender: words.option("by").unwrap_or_default().to_owned(), times, answer });
+    let option = |name: &str| words.option(name).unwrap_or_default().to_owned();
+    let order = Order { action, subject: option("of"), namespace: option("namespace"), sender: option("by"), times, answer };
+    world.server.inside().orders.add(order);
     Ok(())
 }

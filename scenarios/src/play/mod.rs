@@ -24,8 +24,8 @@ use tokio::task::JoinSet;
 use crate::cluster;
 use crate::observer::Observer;
 use crate::programs::{NAMESPACE, Programs};
-use crate::server::Server;
 use crate::server::kinds::Kind;
+use crate::server::{Received, Server};
 use crate::text::{self, Line, Words, duration};
 
 /// How long after a line with an action the next one begins.
@@ -46,12 +46,25 @@ pub struct World {
     _others: JoinSet<()>,
     /// How many requests had come at the last `mark`.
     marked: usize,
+    /// The version of the objects at the last `mark`.
+    marked_version: u64,
     /// Whether the scenario ordered something after which a gang may be bound in part: a fault, or the end of a program.
     disturbed: bool,
 }
 
 /// Plays the text of a scenario. The error says what a reader of the file needs.
 pub fn play(text: &str) -> Result<()> {
+    played(text).map(drop)
+}
+
+/// Plays the text of a scenario, and returns how many writes of a program arrived, without those of its lease.
+pub fn writes(text: &str, program: &str) -> Result<usize> {
+    let world = played(text)?;
+    let is_one = |request: &&Received| request.writes && !request.action.ends_with(" leases") && *request.sender == *program;
+    Ok(world.server.inside().received.iter().filter(is_one).count())
+}
+
+fn played(text: &str) -> Result<World> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     let played = runtime.block_on(async {
         let lines = text::read(text)?;
@@ -59,7 +72,8 @@ pub fn play(text: &str) -> Result<()> {
             bail!("the scenario is empty");
         }
         let mut world = World::start().await?;
-        world.play(&lines).await
+        world.play(&lines).await?;
+        Ok(world)
     });
     runtime.shutdown_background();
     played
@@ -82,7 +96,7 @@ impl World {
         let mut others = JoinSet::new();
         others.spawn(cluster::run(server.clone()));
         let programs = Programs::default();
-        Ok(Self { server, programs, observer: Observer::default(), _others: others, marked: 0, disturbed: false })
+        Ok(Self { server, programs, observer: Observer::default(), _others: others, marked: 0, marked_version: 0, disturbed: false })
     }
 
     async fn play(&mut self, lines: &[Line]) -> Result<()> {

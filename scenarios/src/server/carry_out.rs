@@ -58,13 +58,22 @@ pub fn create(store: &mut Store, request: &Request) -> Result<Value, Refusal> {
 }
 
 fn list(store: &Store, request: &Request) -> Value {
+    page(store.all(request.kind.plural), store.version(), request)
+}
+
+/// Returns the list of the objects as they were at this version.
+pub fn list_at(store: &Store, request: &Request, version: u64) -> Value {
+    page(store.all_at(request.kind.plural, version).values().copied(), version, request)
+}
+
+fn page<'a>(objects: impl Iterator<Item = &'a Value>, version: u64, request: &Request) -> Value {
     let query = |name: &str| request.query.get(name).cloned().unwrap_or_default();
     let selector = Selector { namespace: request.namespace.clone(), labels: query("labelSelector"), fields: query("fieldSelector") };
     let limit = query("limit").parse().unwrap_or(usize::MAX);
     let from: usize = query("continue").parse().unwrap_or(0);
-    let chosen: Vec<&Value> = store.all(request.kind.plural).filter(|object| selector.takes(object)).collect();
+    let chosen: Vec<&Value> = objects.filter(|object| selector.takes(object)).collect();
     let page: Vec<&Value> = chosen.iter().skip(from).take(limit).copied().collect();
-    let mut metadata = json!({ "resourceVersion": store.version().to_string() });
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
     if from + page.len() < chosen.len() {
         metadata["continue"] = (from + page.len()).to_string().into();
     }

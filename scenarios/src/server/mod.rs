@@ -34,7 +34,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tower::service_fn;
 
-use carry_out::carry_out;
+use carry_out::{carry_out, list_at};
 use orders::{Answer, Orders};
 use refusal::Refusal;
 use request::Request;
@@ -206,6 +206,11 @@ impl Server {
                 std::future::pending().await
             }
             Answer::Unreachable => Err(anyhow!("connection refused")),
+            Answer::Hangs(time) => {
+                tokio::time::sleep(time).await;
+                Ok(refused(&Refusal::ordered(500)))
+            }
+            Answer::Old(version) => Ok(response(200, &list_at(&self.inside().store, &request, version))),
         }
     }
 

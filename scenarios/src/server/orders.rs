@@ -21,6 +21,10 @@ pub enum Answer {
     Never,
     /// The connection breaks, and it is not carried out.
     Unreachable,
+    /// It is refused this much later with code 500, as where a webhook does not answer.
+    Hangs(Duration),
+    /// A list shows the objects as they were at this version.
+    Old(u64),
 }
 
 /// An order for the next requests of a kind.
@@ -30,6 +34,8 @@ pub struct Order {
     pub action: String,
     /// The name of its object; empty for any.
     pub subject: String,
+    /// The namespace of its object; empty for any.
+    pub namespace: String,
     /// The program that sends it; empty for any.
     pub sender: String,
     /// How many requests get this answer.
@@ -63,7 +69,12 @@ impl Orders {
     pub fn take(&mut self, sender: &str, request: &Request) -> Option<Answer> {
         let action = request.action();
         let is_for = |wanted: &str, seen: &str| wanted.is_empty() || wanted == seen;
-        let fits = |order: &Order| order.action == action && is_for(&order.subject, request.subject()) && is_for(&order.sender, sender);
+        let fits = |order: &Order| {
+            order.action == action
+                && is_for(&order.subject, request.subject())
+                && is_for(&order.namespace, &request.namespace)
+                && is_for(&order.sender, sender)
+        };
         let at = self.0.iter().position(fits)?;
         let order = self.0.get_mut(at)?;
         let answer = order.answer;

@@ -135,6 +135,19 @@ impl Store {
         self.objects.iter().filter(move |((of, ..), _)| *of == plural).map(|(_, object)| object)
     }
 
+    /// Returns the objects of a kind as they were at this version, by namespace and name.
+    #[must_use]
+    pub fn all_at(&self, plural: &str, version: u64) -> BTreeMap<(String, String), &Value> {
+        let mut objects = BTreeMap::new();
+        for change in self.log.iter().filter(|change| change.plural == plural && change.version <= version) {
+            match change.happened {
+                Happened::Deleted => objects.remove(&names(&change.object)),
+                Happened::Added | Happened::Modified => objects.insert(names(&change.object), &change.object),
+            };
+        }
+        objects
+    }
+
     /// Returns every change so far, the oldest first.
     #[must_use]
     pub fn log(&self) -> &[Change] {
