@@ -242,7 +242,7 @@ mod tests {
             "metadata": {
                 "name": uid, "uid": uid, "namespace": "ns", "annotations": { "scheduling.k8s.io/group-name": "g", CHARGED_QUEUE: "q" },
             },
-            "spec": { "nodeName": node, "containers": [{ "resources": { "requests": { "cpu": "2" } } }] },
+            "spec": { "schedulerName": "podgroup-scheduler", "nodeName": node, "containers": [{ "resources": { "requests": { "cpu": "2" } } }] },
         })
     }
 
