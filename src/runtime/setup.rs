@@ -123,8 +123,8 @@ pub struct Inside {
     pub debug: Vec<DebugRoute>,
 }
 
-/// Prepares a program that runs inside of another process, on this connection: the text scenarios run both programs so. It has no log, endpoint or signals of its
-/// own, and ends at `stop`.
+/// Prepares a program that runs inside of another process, on this connection: the text scenarios run both programs so. It has no log, endpoint or
+/// signals of its own, and ends at `stop`.
 ///
 /// # Errors
 /// When a metric cannot be registered.

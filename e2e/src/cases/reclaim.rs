@@ -9,7 +9,7 @@ use serde_json::json;
 use super::ledger::stays_unbound;
 use super::seen::{accounting_matches_api, bound, group_says, metric, queue_uses};
 use crate::objects::{NAMESPACE, make_node, make_queue_of};
-use crate::wait::{Seen, holds_for, millis, secs, wait_until};
+use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, delete, pods_of, wait_running};
 use crate::world::World;
 
