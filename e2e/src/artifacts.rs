@@ -22,8 +22,8 @@ const OBJECTS: [&str; 10] = [
     "persistentvolumes",
 ];
 
-/// Keeps the data of `world` in `e2e/artifacts/NAME` and returns the folder. What cannot be read is named in `left-out.txt`: an error here must not hide
-/// the failure itself.
+/// Keeps the data of `world` in `e2e/artifacts/NAME` and returns the folder. What cannot be read is named in `left-out.txt`: an error here
+/// must not hide the failure itself.
 pub async fn keep(world: &mut World, name: &str) -> Result<PathBuf> {
     let folder = kit::crate_folder().join("artifacts").join(name);
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;

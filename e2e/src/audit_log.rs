@@ -1,7 +1,7 @@
 //! Reads the audit log of the API server: one entry for each answered request. Nothing else in this crate reads it.
 //!
-//! The API server writes an entry before it answers, so the log has all requests of a client that waited for its answers. What another client did may be seen in
-//! the cluster a moment before it is logged.
+//! The API server writes an entry before it answers, so the log has all requests of a client that waited for its answers. What another
+//! client did may be seen in the cluster a moment before it is logged.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -83,8 +83,8 @@ impl Entry {
         (200..300).contains(&self.code)
     }
 
-    /// Returns whether the user had no right to the request. A terminating namespace refuses creations with the same code, and a program cannot always know in time
-    /// that the namespace terminates.
+    /// Returns whether the user had no right to the request. A terminating namespace refuses creations with the same code, and a program
+    /// cannot always know in time that the namespace terminates.
     pub fn is_refused(&self) -> bool {
         matches!(self.code, 401 | 403) && !self.message.contains("because it is being terminated")
     }

@@ -1,7 +1,8 @@
 //! Do all builds of the dev profile share what they compile?
 //!
-//! `make demo` compiles the programs and the runner, `make test` the model and all tests as well. Cargo gives a crate the features that all packages of a call ask
-//! for together, so a feature that only the second call asks for makes it compile that crate again, and all that stands on it. `e2e/Cargo.toml` names such features.
+//! `make demo` compiles the programs and the runner, `make test` the model and all tests as well. Cargo gives a crate the features that all
+//! packages of a call ask for together, so a feature that only the second call asks for makes it compile that crate again, and all that
+//! stands on it. `e2e/Cargo.toml` names such features.
 
 use std::collections::BTreeSet;
 use std::process::Command;

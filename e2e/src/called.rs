@@ -9,8 +9,8 @@ use crate::chart;
 use crate::wait::millis;
 use crate::world::World;
 
-/// Returns the present position in the audit log when it shows no request of the controller for half a second: the cluster shows an object before the API server
-/// has logged its creation. It waits no longer than five seconds for a controller that goes on.
+/// Returns the present position in the audit log when it shows no request of the controller for half a second: the cluster shows an object
+/// before the API server has logged its creation. It waits no longer than five seconds for a controller that goes on.
 pub async fn now(w: &World) -> Result<Position> {
     let mut log = AuditLog::from_now(w.cluster().audit_log())?;
     for _ in 0..10 {
@@ -22,7 +22,8 @@ pub async fn now(w: &World) -> Result<Position> {
     Ok(log.position())
 }
 
-/// Returns the controller's requests since a position, without its upkeep, and without the lists with limit=1, by which a watch asks for a resourceVersion.
+/// Returns the controller's requests since a position, without its upkeep, and without the lists with limit=1, by which a watch asks for a
+/// resourceVersion.
 pub fn since(w: &World, position: Position) -> Result<Vec<Entry>> {
     Ok(of_controller(AuditLog::at(w.cluster().audit_log(), position).fresh()?))
 }

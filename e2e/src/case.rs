@@ -119,7 +119,8 @@ pub struct Selection {
     pub stock_places: bool,
 }
 
-/// Runs the selected cases of `table`, prints how each went and the sum. Returns whether all passed, and of all cases also whether they used each right of the chart.
+/// Runs the selected cases of `table`, prints how each went and the sum. Returns whether all passed, and of all cases also whether they
+/// used each right of the chart.
 ///
 /// The whole list begins with its longest cases, so that no long one is left over at the end. While cases run, the cluster of the next one boots.
 pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {

@@ -34,7 +34,8 @@ pub fn user(account: &str) -> String {
     format!("system:serviceaccount:{NAMESPACE}:{account}")
 }
 
-/// Returns the program that runs with a ServiceAccount of a release, whatever the name of the release: [`CONTROLLER`] or [`SCHEDULER`]. `None` for other accounts.
+/// Returns the program that runs with a ServiceAccount of a release, whatever the name of the release: [`CONTROLLER`] or [`SCHEDULER`].
+/// `None` for other accounts.
 pub fn program_of(account: &str) -> Option<&'static str> {
     [(CONTROLLER, "-controller"), (SCHEDULER, "-scheduler")]
         .into_iter()
@@ -87,9 +88,9 @@ async fn helm(cluster: &Cluster, verb: &str, chart: &Path, flags: &[&str], value
     Ok(())
 }
 
-/// Waits until a new installation answers as an old one does, so that no case measures the start of the API server: it delays the first creations of a new
-/// CRD by two seconds, and applies a new policy some time after its creation. `admission_policy` says whether the chart may install its policy that
-/// annotates pods; it does so where the API server has the kind.
+/// Waits until a new installation answers as an old one does, so that no case measures the start of the API server: it delays the first
+/// creations of a new CRD by two seconds, and applies a new policy some time after its creation. `admission_policy` says whether the chart
+/// may install its policy that annotates pods; it does so where the API server has the kind.
 pub async fn settle(cluster: &Cluster, admission_policy: bool) -> Result<()> {
     settle_for(cluster, objects::SCHEDULER_NAME, admission_policy).await
 }
@@ -131,7 +132,8 @@ async fn serves_mutating_policies(client: &Client) -> Result<bool> {
     Ok(kinds.resources.iter().any(|each| each.kind == "MutatingAdmissionPolicy"))
 }
 
-/// Writes a kubeconfig for the chart's ServiceAccount `account` into the run's folder. It connects to `port` and trusts the certificate file `authority`.
+/// Writes a kubeconfig for the chart's ServiceAccount `account` into the run's folder. It connects to `port` and trusts the certificate
+/// file `authority`.
 pub async fn kubeconfig(cluster: &Cluster, account: &str, port: u16, authority: &Path) -> Result<PathBuf> {
     kubeconfig_as(cluster, account, account, port, authority).await
 }

@@ -36,7 +36,8 @@ pub struct ClusterOptions {
     pub feature_gates: Vec<String>,
     /// API versions that are off by default, `group/version=true`.
     pub runtime_config: Vec<String>,
-    /// Whether etcd waits for the disk, as in a real cluster: for measurements. In a case a slow disk would only stall the API server, and no case takes the power away.
+    /// Whether etcd waits for the disk, as in a real cluster: for measurements. In a case a slow disk would only stall the API server, and
+    /// no case takes the power away.
     pub fsync: bool,
     /// `component=key=value`.
     pub extra_args: Vec<String>,
@@ -311,8 +312,8 @@ fn scheduler_config(also_places: &[String]) -> serde_json::Value {
     serde_json::json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles})
 }
 
-/// Returns the audit policy for the observer: every request on PodGroups with its body (a DELETE has its preconditions there), every request of the two
-/// programs, and the writes of all other clients. Their reads would only fill the disk.
+/// Returns the audit policy for the observer: every request on PodGroups with its body (a DELETE has its preconditions there), every
+/// request of the two programs, and the writes of all other clients. Their reads would only fill the disk.
 fn audit_policy() -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "audit.k8s.io/v1",

@@ -129,7 +129,8 @@ fn names_are_found_in_a_query() {
     assert_eq!(found, ["podgroup_a_bucket".to_owned(), "podgroup_c".to_owned()].into());
 }
 
-/// `promtool` checks that each alert fires and stays silent where it should. This test checks that no alert is missing in the test file or in the runbooks.
+/// `promtool` checks that each alert fires and stays silent where it should. This test checks that no alert is missing in the test file or
+/// in the runbooks.
 #[test]
 fn every_alert_fires_and_stays_silent_in_its_test_and_has_a_runbook() {
     let rules = std::fs::read_to_string(alerts()).unwrap();

@@ -1,4 +1,5 @@
-//! Changes the wall clock of one process with libfaketime. The dynamic loader puts it before the clocks of the C library; the monotonic clock stays right.
+//! Changes the wall clock of one process with libfaketime. The dynamic loader puts it before the clocks of the C library; the monotonic
+//! clock stays right.
 
 use std::path::{Path, PathBuf};
 

@@ -21,7 +21,8 @@ const THREADS: usize = 4;
 /// EINPROGRESS of Linux: the handshake has begun.
 const IN_PROGRESS: i32 = 115;
 
-/// Opens connections to this local port for this time, and keeps the newest `open` of them. Prints a line at the start, and at the end how many were made in each second.
+/// Opens connections to this local port for this time, and keeps the newest `open` of them. Prints a line at the start, and at the end how
+/// many were made in each second.
 pub fn run(port: u16, time: Duration, open: usize) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let (made, failed, ends) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// A folder with etcd, kube-apiserver, kube-controller-manager, kubectl, kwok, kwokctl and helm. The whole kit also has kube-scheduler and the oracle.
+/// A folder with etcd, kube-apiserver, kube-controller-manager, kubectl, kwok, kwokctl and helm. The whole kit also has kube-scheduler and
+/// the oracle.
 #[derive(Clone, Debug)]
 pub struct Kit {
     folder: PathBuf,

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
-/// Writes a kubeconfig with a ServiceAccount's token for the local port `port`. The port may be that of a proxy: the certificate of the API server names
-/// 127.0.0.1, so TLS passes through a proxy. The file is JSON, which is valid YAML.
+/// Writes a kubeconfig with a ServiceAccount's token for the local port `port`. The port may be that of a proxy: the certificate of the API
+/// server names 127.0.0.1, so TLS passes through a proxy. The file is JSON, which is valid YAML.
 pub fn write(file: &Path, port: u16, authority: &Path, token: &str, namespace: &str) -> Result<()> {
     let content = json!({
         "apiVersion": "v1",

@@ -1,8 +1,8 @@
 //! How do the simulated kubelets treat pods, where the simulator's own way does not fit a case?
 
-/// Nodes are ready, pods run as soon as they have a node, and end when they are deleted. Finalizers hold them, as in a cluster; the simulator's own stage removes
-/// them. The helper pods of local-path-provisioner succeed instead. The simulator's own stages also complete the pods of Jobs; they are all replaced, because the
-/// simulator has either its own stages or these.
+/// Nodes are ready, pods run as soon as they have a node, and end when they are deleted. Finalizers hold them, as in a cluster; the
+/// simulator's own stage removes them. The helper pods of local-path-provisioner succeed instead. The simulator's own stages also complete
+/// the pods of Jobs; they are all replaced, because the simulator has either its own stages or these.
 pub const JOBS_RUN_ON: &str = r#"apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata: {name: ready}

@@ -1,7 +1,7 @@
 //! Checks from the audit log that two replicas never acted at once: for each write, which replica held the Lease.
 //!
-//! Every replica has its own token, and the API server writes the token's id into the log. All times are from the API server, so the clocks of the replicas do
-//! not matter.
+//! Every replica has its own token, and the API server writes the token's id into the log. All times are from the API server, so the clocks
+//! of the replicas do not matter.
 
 use std::collections::BTreeMap;
 use std::path::Path;

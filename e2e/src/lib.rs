@@ -5,8 +5,10 @@
 //!
 //! * `scratch` (the processes and files of a run, and their cleanup), `cluster` (a control plane in three seconds);
 //! * `chart` and `programs` (what is tested; `rendered`: started from the chart's Deployment), `proxy` and `faults` (faults between them);
-//! * `unrest` (replicas are stopped, killed and frozen), `wait` and `stall` (deadlines, and what a slow machine adds to them), `disk` (the room for clusters);
-//! * `prometheus` and `dashboards` (the use of their metrics), `objects` and `workloads` (what users create; `stage`: created again where the simulator is late);
+//! * `unrest` (replicas are stopped, killed and frozen), `wait` and `stall` (deadlines, and what a slow machine adds to them), `disk` (the
+//!   room for clusters);
+//! * `prometheus` and `dashboards` (the use of their metrics), `objects` and `workloads` (what users create; `stage`: created again where
+//!   the simulator is late);
 //! * `world` (all of it together), `case` (runs and judges one case; `order`: the longest first), `cases` (the table of all cases);
 //! * `demo` (a guided tour), `load` (measurements).
 //!

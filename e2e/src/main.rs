@@ -131,8 +131,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns a runtime with more threads than processors: some tasks block theirs for a moment (the observer reads a log, or waits for its oracle), and the waits of
-/// other cases must go on meanwhile.
+/// Returns a runtime with more threads than processors: some tasks block theirs for a moment (the observer reads a log, or waits for its
+/// oracle), and the waits of other cases must go on meanwhile.
 fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(16).enable_all().build()?)
 }

@@ -65,8 +65,8 @@ pub fn amounts(amounts: Amounts<'_>) -> Value {
     Value::Object(amounts.iter().map(|(name, amount)| ((*name).to_owned(), json!(amount))).collect::<Map<_, _>>())
 }
 
-/// Creates a node and waits until kwok simulates its kubelet. It has capacity for 110 pods, unless `allocatable` contains `pods`. A node that kwok does not manage
-/// in time is created again (`stage`), unless a pod is on it already.
+/// Creates a node and waits until kwok simulates its kubelet. It has capacity for 110 pods, unless `allocatable` contains `pods`. A node
+/// that kwok does not manage in time is created again (`stage`), unless a pod is on it already.
 pub async fn make_node(client: &Client, name: &str, allocatable: Amounts<'_>) -> Result<()> {
     let room = if allocatable.iter().any(|(dimension, _)| *dimension == "pods") {
         allocatable.to_vec()
@@ -209,7 +209,8 @@ pub fn container(requests: Amounts<'_>) -> Value {
     json!({"name": "main", "image": "example/1", "resources": {"requests": amounts(requests), "limits": amounts(requests)}})
 }
 
-/// Returns a quantity of units, thousandths or thousands (`2`, `1500m`, `5k`) in thousandths. This is enough for the amounts of the cases and their sums.
+/// Returns a quantity of units, thousandths or thousands (`2`, `1500m`, `5k`) in thousandths. This is enough for the amounts of the cases
+/// and their sums.
 pub fn milli(quantity: &str) -> Option<i64> {
     let units = |number: &str, each: i64| number.parse::<i64>().ok()?.checked_mul(each);
     match (quantity.strip_suffix('m'), quantity.strip_suffix('k')) {

@@ -1,7 +1,7 @@
 //! Runs the two programs as local processes, with logs in the run's folder. A case can kill and restart them.
 //!
-//! A program that ends by itself fails the case, whatever else happened (rule 8 of the observer). An exception is a program that a [`Kubelet`] manages and that
-//! has lost its lease: it is started again.
+//! A program that ends by itself fails the case, whatever else happened (rule 8 of the observer). An exception is a program that a
+//! [`Kubelet`] manages and that has lost its lease: it is started again.
 
 mod again;
 mod kubelet;
@@ -24,11 +24,12 @@ pub use kubelet::{Kubelet, LEASE};
 pub(crate) use ports::free_port;
 use process::{Process, Shared, State};
 
-/// Flags for requests that last up to a minute. By default one without an answer ends after ten seconds, and a leader's ends with its lease; a write is then sent again.
+/// Flags for requests that last up to a minute. By default one without an answer ends after ten seconds, and a leader's ends with its
+/// lease; a write is then sent again.
 pub const LONG_REQUESTS: [&str; 2] = ["--leader-elect=false", "--request-timeout=60s"];
 
-/// Both programs must end within this time after SIGTERM, unless requests of the scheduler are held back: the four seconds of docs/operations.md, and a second in
-/// which the runner does not see the end.
+/// Both programs must end within this time after SIGTERM, unless requests of the scheduler are held back: the four seconds of
+/// docs/operations.md, and a second in which the runner does not see the end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// One of the two programs, running or stopped.
@@ -134,8 +135,8 @@ impl Program {
         }
     }
 
-    /// Describes how it ended, if it ended by itself and is not started again. The text has the line of its log that says why: where only the output of a run is
-    /// kept, nothing else does.
+    /// Describes how it ended, if it ended by itself and is not started again. The text has the line of its log that says why: where only
+    /// the output of a run is kept, nothing else does.
     pub fn unexpected_end(&mut self) -> Option<String> {
         let mut process = self.process.lock();
         match process.ended(Instant::now()) {
@@ -281,7 +282,8 @@ pub fn shipped() -> Option<PathBuf> {
     std::env::var_os("PODGROUP_SHIPPED_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
-/// Returns the folder of the two programs: `PODGROUP_BIN_DIR`, or the folder of this program (target/debug), also when this program is a test in `deps/`.
+/// Returns the folder of the two programs: `PODGROUP_BIN_DIR`, or the folder of this program (target/debug), also when this program is a
+/// test in `deps/`.
 pub fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("PODGROUP_BIN_DIR") {
         return PathBuf::from(folder).canonicalize().context("PODGROUP_BIN_DIR");

@@ -1,10 +1,10 @@
 //! A TCP proxy between a program and the API server. It can delay bytes, cut open connections, and refuse new ones.
 //!
-//! It does not read the bytes, so TLS passes through it. A delay is latency, not bandwidth: every chunk arrives later by its delay, in order, and chunks that
-//! were sent together arrive together. Random delays come from a seed, which a failed case prints.
+//! It does not read the bytes, so TLS passes through it. A delay is latency, not bandwidth: every chunk arrives later by its delay, in
+//! order, and chunks that were sent together arrive together. Random delays come from a seed, which a failed case prints.
 //!
-//! The proxies have a thread of their own: what the runner computes must not keep a program from the API server. On a busy machine the observer once did so for
-//! long enough that both programs of a case lost their leases.
+//! The proxies have a thread of their own: what the runner computes must not keep a program from the API server. On a busy machine the
+//! observer once did so for long enough that both programs of a case lost their leases.
 
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;

@@ -1,6 +1,7 @@
 //! Records every version of all PodGroups and ReplicaSets of the case's namespace and checks minMember against the replicas of the ReplicaSet.
 //!
-//! The versions come from watches, in the order of etcd. A controller decides on what it has seen, so recent replicas of a ReplicaSet count, too. The rules:
+//! The versions come from watches, in the order of etcd. A controller decides on what it has seen, so recent replicas of a ReplicaSet
+//! count, too. The rules:
 //! * A version of a PodGroup that is the first or changes minMember must fit a number of replicas that its ReplicaSet had within [`SEEN`] before it.
 //! * A minMember that is too large, because the ReplicaSet was scaled down, must be corrected within [`FOLLOWS`].
 //!

@@ -18,8 +18,8 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts a controller with these flags and variables. `label` names its log, and its identity in the Lease begins with it. Does not wait, because a
-    /// standby replica is as ready as a leader.
+    /// Starts a controller with these flags and variables. `label` names its log, and its identity in the Lease begins with it. Does not
+    /// wait, because a standby replica is as ready as a leader.
     pub async fn start(world: &World, label: &str, flags: &[&str], environment: &[(String, String)]) -> Result<Self> {
         let cluster = world.cluster();
         let (server, authority) = kubeconfig::door(cluster.kubeconfig())?;

@@ -15,7 +15,8 @@ pub struct Outcome {
     pub name: String,
     /// The reasons why it failed; empty if it passed.
     pub reasons: Vec<String>,
-    /// How long its cluster took to boot, and the case from its first step to the end of the cluster. The time that a cluster waited for its turn is not in it.
+    /// How long its cluster took to boot, and the case from its first step to the end of the cluster. The time that a cluster waited for
+    /// its turn is not in it.
     pub took: Duration,
     /// Whether it failed, and only because a deadline passed. A finding of the observer is another reason.
     pub only_late: bool,
@@ -39,8 +40,8 @@ impl Outcome {
         self.reasons.is_empty()
     }
 
-    /// Returns whether the failure says nothing about the programs: only a deadline passed, and the machine stalled for more than a third of the time.
-    /// Whoever waits for client-go waits longer on such a machine than the stalled time: its back-offs double.
+    /// Returns whether the failure says nothing about the programs: only a deadline passed, and the machine stalled for more than a third
+    /// of the time. Whoever waits for client-go waits longer on such a machine than the stalled time: its back-offs double.
     pub fn inconclusive(&self) -> bool {
         self.only_late && self.stalled.saturating_mul(3) > self.took
     }
@@ -102,8 +103,8 @@ pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
     failed == 0 && !outcomes.is_empty()
 }
 
-/// Compares the rights that the chart grants with those that the programs used in a run of all cases, and prints the three that fewest requests used. Returns whether
-/// each right was used.
+/// Compares the rights that the chart grants with those that the programs used in a run of all cases, and prints the three that fewest
+/// requests used. Returns whether each right was used.
 pub fn compare_rights(outcomes: Vec<Outcome>) -> bool {
     let mut rights = Rights::default();
     outcomes.into_iter().for_each(|outcome| rights.add(outcome.rights));

@@ -1,8 +1,8 @@
 //! Which rights does the chart grant to the programs, does the API server know them, and which does no program use?
 //!
-//! The authorizer of the API server reads roles and bindings with a watch, some time after helm returns. A program that starts earlier would see a refusal that a
-//! real pod would not see, because pulling its image takes longer. A missing right is a refused request, which fails its case; a right that no program uses in all
-//! cases together fails the run.
+//! The authorizer of the API server reads roles and bindings with a watch, some time after helm returns. A program that starts earlier
+//! would see a refusal that a real pod would not see, because pulling its image takes longer. A missing right is a refused request, which
+//! fails its case; a right that no program uses in all cases together fails the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -39,7 +39,8 @@ pub struct Right {
 }
 
 impl Right {
-    /// Whether the right allows a request. The request is given as the right for its object alone; its namespace and name are `None` where it has none.
+    /// Whether the right allows a request. The request is given as the right for its object alone; its namespace and name are `None` where
+    /// it has none.
     pub fn allows(&self, request: &Self) -> bool {
         let within = |limit: &Option<String>, value: &Option<String>| limit.is_none() || limit == value;
         self.kind() == request.kind() && within(&self.namespace, &request.namespace) && within(&self.name, &request.name)
@@ -160,7 +161,8 @@ async fn questions(client: &Client, account: &str) -> Result<Vec<Value>> {
     Ok(questions)
 }
 
-/// Waits until the authorizer allows everything that is granted to the ServiceAccount `account` of the chart's namespace; returns the number of checks.
+/// Waits until the authorizer allows everything that is granted to the ServiceAccount `account` of the chart's namespace; returns the
+/// number of checks.
 pub async fn known(client: &Client, account: &str) -> Result<usize> {
     let questions = questions(client, account).await?;
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());

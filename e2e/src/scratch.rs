@@ -1,9 +1,9 @@
 //! The folder and the processes of a run, and their cleanup.
 //!
-//! A run's folder contains everything that the run creates: the cluster's state, kubeconfigs, logs, and `bin/` with links to the programs that it starts.
-//! **Invariant:** every process of a run is started with a path in its folder, so its argv[0] identifies it.
-//! The reaper is a small shell script in its own process group that holds the other end of a pipe. It ends all processes when the
-//! starter is gone for any reason: done, failed, panicked, Ctrl-C, kill -9.
+//! A run's folder contains everything that the run creates: the cluster's state, kubeconfigs, logs, and `bin/` with links to the programs
+//! that it starts. **Invariant:** every process of a run is started with a path in its folder, so its argv[0] identifies it. The reaper is
+//! a small shell script in its own process group that holds the other end of a pipe. It ends all processes when the starter is gone for any
+//! reason: done, failed, panicked, Ctrl-C, kill -9.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;

@@ -15,8 +15,8 @@ pub struct Setup {
     pub disable_qps_limits: bool,
     /// Whether the stock scheduler runs beside ours.
     pub kube_scheduler: bool,
-    /// Whether the stock scheduler runs in place of ours, with our scheduler name. It shows which program makes a case fail. It supports neither gangs nor
-    /// queues.
+    /// Whether the stock scheduler runs in place of ours, with our scheduler name. It shows which program makes a case fail. It supports
+    /// neither gangs nor queues.
     pub stock_places: bool,
     /// Whether the programs connect to the API server without proxies, for programs that outlive this process.
     pub no_proxies: bool,

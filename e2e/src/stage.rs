@@ -1,7 +1,7 @@
 //! What if the simulator is late? The stage of a case (a node, say) is taken away and set again, a few times, and the run says so.
 //!
-//! A stage is what a case needs before its first step. On a busy machine the simulator may miss a node that has just been created; the node then stays
-//! without a kubelet, and every pod on it waits for ever. That says nothing about our programs.
+//! A stage is what a case needs before its first step. On a busy machine the simulator may miss a node that has just been created; the node
+//! then stays without a kubelet, and every pod on it waits for ever. That says nothing about our programs.
 //!
 //! **Only the stage is set again.** An assertion of a case is never repeated here.
 

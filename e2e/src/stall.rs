@@ -1,8 +1,9 @@
 //! Measures for how long the machine keeps a program from running: all of it hangs, or other programs have its processors.
 //!
-//! A thread does what the programs do most of the time: it sleeps, and then computes for a moment. It measures by how much it was late and how much longer
-//! the computation took than on a free processor. A program that works all the time loses the same share of its time. So a beat in which the thread waited
-//! nine times as long as it computed counts as nine tenths stalled, and a machine that hangs for five seconds as five seconds.
+//! A thread does what the programs do most of the time: it sleeps, and then computes for a moment. It measures by how much it was late and
+//! how much longer the computation took than on a free processor. A program that works all the time loses the same share of its time. So a
+//! beat in which the thread waited nine times as long as it computed counts as nine tenths stalled, and a machine that hangs for five
+//! seconds as five seconds.
 //!
 //! Waits (`wait`) forgive this time and no other.
 
@@ -40,7 +41,8 @@ pub fn total() -> Duration {
     Duration::from_micros(STALLED.load(Ordering::Relaxed))
 }
 
-/// Returns the share of time in which some task waited for a processor, as the kernel saw it in the last 10 s: `some avg10=…`. Empty where it is not known.
+/// Returns the share of time in which some task waited for a processor, as the kernel saw it in the last 10 s: `some avg10=…`. Empty where
+/// it is not known.
 pub fn pressure() -> String {
     let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")

@@ -1,7 +1,7 @@
 //! Measures the time without a leader after a leader ends, with two replicas of the controller and the default flags, for three ways to end.
 //!
-//! Two moments are measured as any client sees them: the other replica holds the Lease, and a PodGroup exists for a Deployment that was created when the leader
-//! ended.
+//! Two moments are measured as any client sees them: the other replica holds the Lease, and a PodGroup exists for a Deployment that was
+//! created when the leader ended.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Stops, kills and freezes the replicas of a program, one at a time, by a seed: what happens to pods in an upgrade, on a node that dies, on a machine that
-//! hangs. The other replica goes on.
+//! Stops, kills and freezes the replicas of a program, one at a time, by a seed: what happens to pods in an upgrade, on a node that dies,
+//! on a machine that hangs. The other replica goes on.
 //!
 //! Most of it hits the leader. A freeze is longer than a lease every second time, so that the other replica leads when the frozen one wakes up.
 
@@ -98,8 +98,8 @@ impl Order {
     }
 }
 
-/// Deals blows to the replicas of both programs until `end`, and until each kind has hit a leader of the scheduler. Afterwards all of them run. Returns the counts of
-/// those that hit a leader of the scheduler.
+/// Deals blows to the replicas of both programs until `end`, and until each kind has hit a leader of the scheduler. Afterwards all of them
+/// run. Returns the counts of those that hit a leader of the scheduler.
 pub async fn until(world: &mut World, seed: u64, end: Instant) -> Result<Blows> {
     let (client, mut order, mut blows) = (world.client(), Order::new(seed), Blows::new());
     loop {

@@ -1,8 +1,8 @@
 //! Waits for a condition with a deadline. A case never sleeps for a fixed time instead.
 //!
-//! Deadlines are part of what a case promises. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while faults are
-//! injected. So a case has the same text with and without faults. The time for which a program can do nothing does not count, and only that time: it obeys a
-//! `Retry-After`, or it lost its lease and does not lead again yet.
+//! Deadlines are part of what a case promises. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while
+//! faults are injected. So a case has the same text with and without faults. The time for which a program can do nothing does not count,
+//! and only that time: it obeys a `Retry-After`, or it lost its lease and does not lead again yet.
 //!
 //! A deadline is for the program, and no program can act while the machine stalls. So a deadline moves by the measured stalled time (`stall`), and by
 //! nothing else. A wait that was late for that reason is printed with the stalled time.
@@ -84,7 +84,8 @@ impl Patience {
         self.extra.store(u64::try_from(extra.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Records that a client does nothing for so long from now on, because it obeys a `Retry-After`. No wait counts this time, and every wait counts the time after it.
+    /// Records that a client does nothing for so long from now on, because it obeys a `Retry-After`. No wait counts this time, and every
+    /// wait counts the time after it.
     pub fn obeys(&self, length: Duration) {
         let now = Instant::now();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((now, now + length));
@@ -181,7 +182,8 @@ impl Deadline {
     }
 }
 
-/// Appends how long a wait took to the file in `PODGROUP_WAITS`, if there is one: from a whole run of it follows which deadlines are longer than they need to be.
+/// Appends how long a wait took to the file in `PODGROUP_WAITS`, if there is one: from a whole run of it follows which deadlines are longer
+/// than they need to be.
 fn record(elapsed: Duration, stalled: Duration, limit: Duration, what: &str) {
     use std::io::Write as _;
     let Some(path) = std::env::var_os("PODGROUP_WAITS") else { return };
@@ -191,8 +193,8 @@ fn record(elapsed: Duration, stalled: Duration, limit: Duration, what: &str) {
     drop(file.and_then(|mut file| file.write_all(line.as_bytes())));
 }
 
-/// Checks again and again until `look` says yes. Fails after `deadline` and names `what` and the last observed state ([`DeadlinePassed`]). An error of a check is
-/// only another observed state, because the API server may be away for a moment in the middle of a case.
+/// Checks again and again until `look` says yes. Fails after `deadline` and names `what` and the last observed state ([`DeadlinePassed`]).
+/// An error of a check is only another observed state, because the API server may be away for a moment in the middle of a case.
 pub async fn wait_until<T, F, Fut>(deadline: Duration, what: &str, mut look: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -280,8 +282,8 @@ where
     }
 }
 
-/// When something was last observed, and the error of the check since then. An error is no observation: the API server may be slow for a moment. That it does not have the
-/// object is one.
+/// When something was last observed, and the error of the check since then. An error is no observation: the API server may be slow for a
+/// moment. That it does not have the object is one.
 struct Observed {
     at: Instant,
     error: Option<anyhow::Error>,
@@ -318,8 +320,9 @@ fn is_missing(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Waits up to ten seconds until the condition holds, and then checks for two that it stays: a state that is correct for a moment only is not enough. Where it does not
-/// stay, both begin again as long as the ten seconds are not over, and once in any case: after the first moment a late DELETE may still arrive, which is made good at once.
+/// Waits up to ten seconds until the condition holds, and then checks for two that it stays: a state that is correct for a moment only is
+/// not enough. Where it does not stay, both begin again as long as the ten seconds are not over, and once in any case: after the first
+/// moment a late DELETE may still arrive, which is made good at once.
 pub async fn settles<F, Fut>(what: &str, mut look: F) -> Result<()>
 where
     F: FnMut() -> Fut,

@@ -82,8 +82,8 @@ async fn a_stall_that_is_known_just_after_the_deadline_counts() {
     tokio::join!(count, waits);
 }
 
-/// Runs a wait of five seconds that nothing fulfils, with the extra time of the mix. A client obeys a `Retry-After` for 30 s from each of these seconds on.
-/// Returns when the wait failed.
+/// Runs a wait of five seconds that nothing fulfils, with the extra time of the mix. A client obeys a `Retry-After` for 30 s from each of
+/// these seconds on. Returns when the wait failed.
 async fn failed_at(wait_from: u64, told_at: &[u64]) -> u64 {
     let (patience, start) = (Patience::default(), Instant::now());
     patience.set(secs(27));

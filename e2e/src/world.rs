@@ -240,8 +240,8 @@ impl World {
         }
     }
 
-    /// Ends the mix of faults and waits until no delayed request is left and every program leads again; from now on the deadlines of the table hold. It must be
-    /// called before "within N s of the end" of a case. Without faults it does nothing.
+    /// Ends the mix of faults and waits until no delayed request is left and every program leads again; from now on the deadlines of the
+    /// table hold. It must be called before "within N s of the end" of a case. Without faults it does nothing.
     pub async fn calm(&self) -> Result<()> {
         try_join_all(self.fault_proxies().map(HttpProxy::calm)).await?;
         if let Some(kubelet) = &self.kubelet {
@@ -258,7 +258,8 @@ impl World {
         Ok(())
     }
 
-    /// Lets the requests of the scheduler go that are held at this moment ([`crate::faults::Fault::HoldRequest`]). Returns how many were held or delayed.
+    /// Lets the requests of the scheduler go that are held at this moment ([`crate::faults::Fault::HoldRequest`]). Returns how many were
+    /// held or delayed.
     pub fn let_go(&self) -> Result<usize> {
         Ok(self.aimed()?.release())
     }
@@ -296,8 +297,9 @@ impl World {
         sides.filter_map(|side| side.faults.as_ref())
     }
 
-    /// Describes the faults that were ordered and never injected, also the kinds that a mix has dealt. The mixes of all programs are judged as one: the program
-    /// that a case does not test has few requests and the low rate, so that a short case may rightly inject nothing there.
+    /// Describes the faults that were ordered and never injected, also the kinds that a mix has dealt. The mixes of all programs are judged
+    /// as one: the program that a case does not test has few requests and the low rate, so that a short case may rightly inject nothing
+    /// there.
     pub fn never_injected(&self) -> Vec<String> {
         let mut never: Vec<String> = self.fault_proxies().flat_map(HttpProxy::never_injected).collect();
         let mut mixed = self.fault_proxies().filter(|proxy| proxy.mixed()).peekable();

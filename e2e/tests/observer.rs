@@ -139,7 +139,8 @@ async fn no_group(requests: &Requests) -> Result<()> {
         .await
 }
 
-/// Check 2: a managed PodGroup without an owner; one with a deleted owner (a finalizer stops the garbage collector); two with one owner. Correct: a live owner.
+/// Check 2: a managed PodGroup without an owner; one with a deleted owner (a finalizer stops the garbage collector); two with one owner.
+/// Correct: a live owner.
 async fn no_owner(requests: &Requests) -> Result<()> {
     requests.group("ob-2a", "g", GroupOptions { managed: true, ..GroupOptions::default() }).await?;
     let gone = ("apps/v1", "ReplicaSet", "gone", "11111111-2222-3333-4444-555555555555");
@@ -163,7 +164,8 @@ async fn overfull_node(requests: &Requests) -> Result<()> {
     Ok(())
 }
 
-/// Check 10: two pods with one host port on one node, two that keep each other away, and two of one domain where another is empty. The first is right.
+/// Check 10: two pods with one host port on one node, two that keep each other away, and two of one domain where another is empty. The
+/// first is right.
 async fn constraints(requests: &Requests) -> Result<()> {
     let web = json!({"matchLabels": {"app": "web"}});
     let port = json!({"containers": [{"name": "main", "image": "none", "ports": [{"containerPort": 80, "hostPort": 8010}]}]});

@@ -1,7 +1,8 @@
 //! Is what the API shows right? It reads the history of objects alone, and counts by rules of its own.
 //!
-//! Checked at each binding by this scheduler: the pod had no node before; the node has room for its request; no queue from its own up to root goes over
-//! its capability. Checked after each line: no gang has fewer nodes than its minimum, if nothing that the scenario ordered explains it.
+//! Checked at each binding by this scheduler: the pod had no node before; the node has room for its request; no queue from its own up to
+//! root goes over its capability. Checked after each line: no gang has fewer nodes than its minimum, if nothing that the scenario ordered
+//! explains it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,7 +195,8 @@ fn add(sum: &mut Amounts, amounts: &Amounts) {
     amounts.iter().for_each(|(name, amount)| *sum.entry(name.clone()).or_default() += amount);
 }
 
-/// Returns what a pod requests: its containers together or one init container, whichever is more, with its overhead, and one of `pods`. A sidecar counts as a container.
+/// Returns what a pod requests: its containers together or one init container, whichever is more, with its overhead, and one of `pods`. A
+/// sidecar counts as a container.
 #[must_use]
 pub fn request(pod: &Value) -> Amounts {
     let of = |container: &Value| {

@@ -1,8 +1,8 @@
 //! Is a gang whole again, at whichever write its scheduler is killed? One scenario for every number of writes.
 //!
-//! The scheduler is cut off after so many writes and then killed, so the API server is in exactly the state that a SIGKILL at that write leaves. Without an
-//! election the next start follows at once, and makes the gang whole. Where a node is cordoned between the two and the rest of the gang does not fit, the bound part
-//! is evicted after `--release-after`, and the gang waits as a whole.
+//! The scheduler is cut off after so many writes and then killed, so the API server is in exactly the state that a SIGKILL at that write
+//! leaves. Without an election the next start follows at once, and makes the gang whole. Where a node is cordoned between the two and the
+//! rest of the gang does not fit, the bound part is evicted after `--release-after`, and the gang waits as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

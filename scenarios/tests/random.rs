@@ -1,8 +1,9 @@
 //! Random scenarios: small clusters, every action of the language, faults, ends of the programs.
 //!
-//! A case is drawn as numbers and written as text, so a failure is a scenario that can be kept as a file. Beside what the observer and the audit find after each
-//! line, one promise is checked at the end: when the faults are over and time has passed, nothing is bound or evicted any more, and a scheduler that
-//! starts from nothing finds nothing to bind or evict either. So no PodGroup is forgotten, and no decision depends on history.
+//! A case is drawn as numbers and written as text, so a failure is a scenario that can be kept as a file. Beside what the observer and the
+//! audit find after each line, one promise is checked at the end: when the faults are over and time has passed, nothing is bound or evicted
+//! any more, and a scheduler that starts from nothing finds nothing to bind or evict either. So no PodGroup is forgotten, and no decision
+//! depends on history.
 //!
 //! The seed is `PODGROUP_TEST_SEED`, as for the other random tests; it is printed.
 

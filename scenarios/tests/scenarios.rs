@@ -1,4 +1,5 @@
-//! Plays every file of `scenarios/`: one test for each, with the name of its path. `cargo test -p podgroup-scenarios --test scenarios -- queues/` plays one folder.
+//! Plays every file of `scenarios/`: one test for each, with the name of its path. `cargo test -p podgroup-scenarios --test scenarios --
+//! queues/` plays one folder.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Row C7: a real API server accepts the objects of the chart. The pods run where the restricted Pod Security Standard is enforced. The ServiceMonitors
-//! and the PrometheusRule match schemas that know no other field.
+//! Row C7: a real API server accepts the objects of the chart. The pods run where the restricted Pod Security Standard is enforced. The
+//! ServiceMonitors and the PrometheusRule match schemas that know no other field.
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Namespace, Pod};

@@ -72,8 +72,8 @@ pub(super) async fn fire_by_their_fault(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Queue `org` deserves resources that another queue uses and does not release. The alert fires only for `org`, which alone has a deserved share, and stops
-/// when the other queue releases them.
+/// Queue `org` deserves resources that another queue uses and does not release. The alert fires only for `org`, which alone has a deserved
+/// share, and stops when the other queue releases them.
 async fn deserved_share_missing(client: &Client, prometheus: &Prometheus) -> Result<()> {
     make_queue_of(client, "org", json!({"deserved": {"cpu": "3"}})).await?;
     make_queue_of(client, "org-a", json!({"parent": "org"})).await?;

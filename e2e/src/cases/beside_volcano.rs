@@ -1,4 +1,5 @@
-//! Row C3: each program works beside Volcano's other component. The case creates objects as Volcano's components leave them, and their fields stay unchanged.
+//! Row C3: each program works beside Volcano's other component. The case creates objects as Volcano's components leave them, and their
+//! fields stay unchanged.
 //!
 //! The chart is installed with the values that the documents name for this, and each program runs as the chart renders it.
 
@@ -49,8 +50,9 @@ fn row(document: &str, begin: &str) -> Result<Vec<String>> {
     Ok(words.map(str::to_owned).collect())
 }
 
-/// The pods name their PodGroup, the PodGroup follows its owner, and the status by Volcano's scheduler stays. No queue is created or written. The policy
-/// annotates the pods of a Deployment at creation; the controller annotates a bare pod, for which the policy has no name.
+/// The pods name their PodGroup, the PodGroup follows its owner, and the status by Volcano's scheduler stays. No queue is created or
+/// written. The policy annotates the pods of a Deployment at creation; the controller annotates a bare pod, for which the policy has no
+/// name.
 async fn our_controller_beside_scheduler(w: &World) -> Result<()> {
     let client = w.client();
     let mut controller = Rendered::start(w.cluster(), chart::CONTROLLER, "beside-scheduler").await?;

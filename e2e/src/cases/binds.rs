@@ -31,8 +31,9 @@ const WRONG: [(&str, Fault); 10] = [
     ("gang-slow-request", Fault::DelayRequest(secs(4))),
 ];
 
-/// B1. Each member of a gang meets another fault: a lost response, a late request, refusals for a while, a timeout. In the end the whole gang is bound, each
-/// member where its first attempt may have put it, and a pod that does not fit into the queue is never bound in between.
+/// B1. Each member of a gang meets another fault: a lost response, a late request, refusals for a while, a timeout. In the end the whole
+/// gang is bound, each member where its first attempt may have put it, and a pod that does not fit into the queue is never bound in
+/// between.
 pub(super) async fn every_binding_fails_differently(w: &mut World) -> Result<()> {
     let client = w.client();
     with_short_timeout(w).await?;
@@ -59,8 +60,8 @@ pub(super) async fn every_binding_fails_differently(w: &mut World) -> Result<()>
     accounting_matches_api(w).await
 }
 
-/// B3. A node is deleted between the decision and the binding, and the API server still accepts the binding. The pod is charged there and nowhere else,
-/// also when the node is back, until the pod is gone.
+/// B3. A node is deleted between the decision and the binding, and the API server still accepts the binding. The pod is charged there and
+/// nowhere else, also when the node is back, until the pod is gone.
 pub(super) async fn node_gone(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
@@ -99,8 +100,8 @@ pub(super) async fn node_gone(w: &mut World) -> Result<()> {
 /// How many pods of one namespace wait for their binding: more than the scheduler sends at the same time.
 const BLOCKED: usize = 40;
 
-/// B6. A webhook for the bindings of one namespace has no backend. The pods there wait with a reason. The pods of other namespaces are bound as usual.
-/// When the webhook is deleted, all pods are bound.
+/// B6. A webhook for the bindings of one namespace has no backend. The pods there wait with a reason. The pods of other namespaces are
+/// bound as usual. When the webhook is deleted, all pods are bound.
 pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;

@@ -1,7 +1,8 @@
-//! Rows K12: accounting under faults. Two replicas of both programs, full nodes and queues, and the mix of faults; replicas are stopped, killed and frozen.
+//! Rows K12: accounting under faults. Two replicas of both programs, full nodes and queues, and the mix of faults; replicas are stopped,
+//! killed and frozen.
 //!
-//! What the case itself asserts is little: gangs are whole or wholly unbound in the end, and pods still get bound. The observer judges every binding and
-//! every eviction meanwhile, so a node or a queue that is oversold fails the case.
+//! What the case itself asserts is little: gangs are whole or wholly unbound in the end, and pods still get bound. The observer judges
+//! every binding and every eviction meanwhile, so a node or a queue that is oversold fails the case.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;

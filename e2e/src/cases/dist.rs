@@ -26,8 +26,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The programs in the image.
 const IN_THE_IMAGE: [&str; 2] = ["podgroup-controller", "podgroup-scheduler"];
 
-/// C11. Five files with matching checksums, of which one names the archive for krew; static programs; an image with the two programs only, as in the Dockerfile, and identical when it is built again;
-/// a chart that names this image. The chart is installed, and the programs of the image run as it says.
+/// C11. Five files with matching checksums, of which one names the archive for krew; static programs; an image with the two programs only,
+/// as in the Dockerfile, and identical when it is built again; a chart that names this image. The chart is installed, and the programs of
+/// the image run as it says.
 pub(super) async fn made_and_run(w: &mut World) -> Result<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         say::line("        C11: release/dist.sh makes programs for x86-64 Linux, and this machine is another one: skipped");
@@ -160,7 +161,8 @@ async fn read_with_skopeo(image: &Path, to: &Path) -> Result<()> {
     output(copy).await.map(drop)
 }
 
-/// Builds the image from the Dockerfile with buildah, if it is available and may run: it has the same user and entrypoint, and its programs run alone.
+/// Builds the image from the Dockerfile with buildah, if it is available and may run: it has the same user and entrypoint, and its programs
+/// run alone.
 async fn build_with_dockerfile(programs: &Path, folder: &Path) -> Result<()> {
     let (context, store, run) = (folder.join("context"), folder.join("store"), folder.join("run"));
     let buildah = |arguments: &[&str]| {

@@ -1,12 +1,12 @@
 //! Rows D1 and D2: pages that a new user follows. Each command of a page is run as printed there, and its output is compared with the page.
 //!
-//! All commands run in one session: those of D1 in the cluster that the page starts with `make cluster-up` and ends with `make cluster-down`, those of D2
-//! in the cluster of the case.
+//! All commands run in one session: those of D1 in the cluster that the page starts with `make cluster-up` and ends with
+//! `make cluster-down`, those of D2 in the cluster of the case.
 //!
 //! * Blocks marked `sh` prepare and clean up. An exported variable stays set for later commands.
 //! * Blocks marked `console` show output: a line with `$ ` is a command, the lines after it are its output.
-//! * The expected lines must come in this order, with any other lines between them. `…` in a word stands for some letters; as the last word it stands for
-//!   the rest of the line.
+//! * The expected lines must come in this order, with any other lines between them. `…` in a word stands for some letters; as the last word
+//!   it stands for the rest of the line.
 //! * A command that only reads the cluster (`kubectl get`, `kubectl auth can-i`) is repeated until its output matches.
 //!
 //! The `helm install` that the page shows for an existing cluster runs in the cluster of the case, which is empty.
@@ -89,8 +89,8 @@ async fn install_in_existing_cluster(cluster: &Cluster, text: &str) -> Result<()
 /// Runs the page from its first to its last command.
 async fn run_page(scratch: &Scratch, folder: &Path, steps: &[Step]) -> Result<()> {
     let mut shell = Shell::new(scratch);
-    // The environment is that of a user of `make`, but nothing is compiled, and the user's own cluster is not touched. The runner is a link in the case's
-    // folder, so that the cleanup of the folder finds its processes, too.
+    // The environment is that of a user of `make`, but nothing is compiled, and the user's own cluster is not touched. The runner is a link
+    // in the case's folder, so that the cleanup of the folder finds its processes, too.
     let runner = scratch.link(&std::env::current_exe()?)?;
     for (name, value) in [
         ("PODGROUP_E2E", runner),
@@ -145,7 +145,8 @@ impl<'a> Shell<'a> {
         Self { environment: BTreeMap::new(), before: String::new(), scratch, folder: kit::repository().to_owned() }
     }
 
-    /// Creates a session in a folder of the case, with links to the named parts of the repository. It is for commands that write into their working folder.
+    /// Creates a session in a folder of the case, with links to the named parts of the repository. It is for commands that write into their
+    /// working folder.
     pub(super) fn beside_the_clone(scratch: &'a Scratch, names: &[&str]) -> Result<Self> {
         let folder = scratch.path("shell");
         std::fs::create_dir(&folder)?;

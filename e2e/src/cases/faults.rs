@@ -231,7 +231,8 @@ impl Lab {
         Ok(())
     }
 
-    /// The list after the watch shows the old state. A list that no watch follows shows the present. The watch from the old state sends the later events again.
+    /// The list after the watch shows the old state. A list that no watch follows shows the present. The watch from the old state sends the
+    /// later events again.
     async fn old_views(&self) -> Result<()> {
         let version = self.version().await?;
         self.next(Verb::Watch, Fault::Stream(millis(0), StreamFault::OldView(secs(5))));

@@ -24,8 +24,8 @@ const EACH: usize = 20;
 /// Concurrent requests. More would not make the API server faster; they would only wait longer, and all lease renewals with them.
 const AT_ONCE: usize = 8;
 
-/// 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, `times` times, all together and with a pause after each. Within 10 s of the end each
-/// has one running pod and exactly one PodGroup of the right owner.
+/// 20 Deployments and 20 StatefulSets are scaled to 0 and to 1 again, `times` times, all together and with a pause after each. Within 10 s
+/// of the end each has one running pod and exactly one PodGroup of the right owner.
 pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi"), ("pods", "500")]).await?;

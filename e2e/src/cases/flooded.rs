@@ -20,8 +20,8 @@ use crate::{chart, http, say, stall, wait};
 /// How long each flood lasts.
 const SECONDS: u64 = 8;
 
-/// How many connections the flood keeps open, unless its limit of files is lower. One address has some 28,000 ports for them, of which the kernel gives away one half first: with
-/// 20,000 kept open the flood stood still after the first second.
+/// How many connections the flood keeps open, unless its limit of files is lower. One address has some 28,000 ports for them, of which the
+/// kernel gives away one half first: with 20,000 kept open the flood stood still after the first second.
 const OPEN: usize = 4_000;
 
 /// What is asked for. A machine that is busy with other cases may not reach it; the reached rate is printed.
@@ -37,8 +37,9 @@ const FILES: usize = 64 + 64;
 const PROBE: Duration = secs(1);
 const KILLED_AFTER: usize = 3;
 
-/// O11. Each program gets a flood from one address, and the node's kubelet probes both every second from another. Not three probes in a row fail, and at most one in
-/// ten, apart from those during which the machine itself stood still; the number of open files stays bounded, and memory is what it was before.
+/// O11. Each program gets a flood from one address, and the node's kubelet probes both every second from another. Not three probes in a row
+/// fail, and at most one in ten, apart from those during which the machine itself stood still; the number of open files stays bounded, and
+/// memory is what it was before.
 pub(super) async fn probes_are_answered(w: &mut World) -> Result<()> {
     let ports = [w.controller()?.port(), w.scheduler()?.port()];
     for (name, port) in [chart::CONTROLLER, chart::SCHEDULER].into_iter().zip(ports) {
@@ -86,7 +87,8 @@ async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> 
         memory.now,
     ));
     ensure!(best >= LEAST, "only {best} connections in the best second");
-    // The kernel drops a connection where many come at once, and the client asks again after a second, which is the timeout. One failed probe restarts no program.
+    // The kernel drops a connection where many come at once, and the client asks again after a second, which is the timeout. One failed
+    // probe restarts no program.
     ensure!(kubelet.failed * 10 <= kubelet.probes, "{} of {} probes failed: {:?}", kubelet.failed, kubelet.probes, kubelet.why);
     ensure!(kubelet.most_files <= files + FILES, "the program had {} files open, {files} before", kubelet.most_files);
     wait_until(secs(30), "files and memory are back", || async {

@@ -1,5 +1,5 @@
-//! Row C5: the CRDs in the cluster are Volcano's, older or newer than this release. Both programs work with them, the chart's notes name the fields that the
-//! API server drops, and a dropped field does not cause repeated writes.
+//! Row C5: the CRDs in the cluster are Volcano's, older or newer than this release. Both programs work with them, the chart's notes name
+//! the fields that the API server drops, and a dropped field does not cause repeated writes.
 //!
 //! The CRDs are our own, with the fields of Volcano's CRDs (`e2e/crds`).
 
@@ -164,7 +164,8 @@ async fn apply(cluster: &Cluster, file: &str) -> Result<()> {
     cluster.crds_established().await
 }
 
-/// Removes more from the older CRDs than any version of Volcano lacks: the status of PodGroups except the phase, and the status subresource of Queues.
+/// Removes more from the older CRDs than any version of Volcano lacks: the status of PodGroups except the phase, and the status subresource
+/// of Queues.
 async fn oldest(cluster: &Cluster) -> Result<()> {
     let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
     let fields = ["conditions", "running", "succeeded", "failed"];

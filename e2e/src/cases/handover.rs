@@ -1,5 +1,6 @@
-//! Rows K21 to K23 and K28: one scheduler takes over from another while a binding of the first is still on its way. The binding never takes effect in room that the second one
-//! has given away. The observer checks nodes and queues all the time; each case also checks which pod has the room.
+//! Rows K21 to K23 and K28: one scheduler takes over from another while a binding of the first is still on its way. The binding never takes
+//! effect in room that the second one has given away. The observer checks nodes and queues all the time; each case also checks which pod
+//! has the room.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -147,8 +148,8 @@ async fn second_then_first(w: &mut World) -> Result<()> {
     wait_running(&client, "first", 1, 10).await
 }
 
-/// K21. The leader gets SIGTERM while its binding is on its way for five seconds. It ends when the binding has taken effect, and the standby takes over at once. It sees
-/// the first pod where it is, so a pod of higher priority waits.
+/// K21. The leader gets SIGTERM while its binding is on its way for five seconds. It ends when the binding has taken effect, and the
+/// standby takes over at once. It sees the first pod where it is, so a pod of higher priority waits.
 pub(super) async fn stopped(w: &mut World) -> Result<()> {
     let client = w.client();
     let mut standby = two_schedulers(w).await?;
@@ -169,7 +170,8 @@ pub(super) async fn stopped(w: &mut World) -> Result<()> {
     standby.terminate().await
 }
 
-/// K22. The leader is killed while its binding is on its way, and the binding arrives when the standby has taken over and bound a pod of higher priority.
+/// K22. The leader is killed while its binding is on its way, and the binding arrives when the standby has taken over and bound a pod of
+/// higher priority.
 pub(super) async fn killed(w: &mut World) -> Result<()> {
     let client = w.client();
     let mut standby = two_schedulers(w).await?;
@@ -182,8 +184,8 @@ pub(super) async fn killed(w: &mut World) -> Result<()> {
     standby.terminate().await
 }
 
-/// K23. The leader is frozen past its lease while its binding is on its way. It arrives when the standby has taken over and bound a pod of higher priority. When the
-/// leader goes on, it ends because it lost its lease.
+/// K23. The leader is frozen past its lease while its binding is on its way. It arrives when the standby has taken over and bound a pod of
+/// higher priority. When the leader goes on, it ends because it lost its lease.
 pub(super) async fn frozen(w: &mut World) -> Result<()> {
     let client = w.client();
     let mut standby = two_schedulers(w).await?;
@@ -200,9 +202,10 @@ pub(super) async fn frozen(w: &mut World) -> Result<()> {
     standby.terminate().await
 }
 
-/// K28. The leader is cut off from the API server while its binding is on its way: its connections stay open, and nothing passes. It ends because it cannot renew its
-/// lease, and is started again, still cut off. The standby takes over and binds a pod of higher priority. Then the connection is back: the former leader is a standby,
-/// the late binding is refused, and the former leader works when the other one ends.
+/// K28. The leader is cut off from the API server while its binding is on its way: its connections stay open, and nothing passes. It ends
+/// because it cannot renew its lease, and is started again, still cut off. The standby takes over and binds a pod of higher priority. Then
+/// the connection is back: the former leader is a standby, the late binding is refused, and the former leader works when the other one
+/// ends.
 pub(super) async fn cut_off(w: &mut World) -> Result<()> {
     let client = w.client();
     let mut standby = two_schedulers(w).await?;

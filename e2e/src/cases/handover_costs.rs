@@ -13,8 +13,8 @@ use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 use crate::{http, say};
 
-/// K25. What a handover costs beside so many waiting pods: the seconds until a new pod is bound, after a clean end and after a kill, and the writes. Up to 1,000
-/// waiting pods that is 2 s and 20 s.
+/// K25. What a handover costs beside so many waiting pods: the seconds until a new pod is bound, after a clean end and after a kill, and
+/// the writes. Up to 1,000 waiting pods that is 2 s and 20 s.
 pub(super) async fn costs(w: &mut World, waiting: usize) -> Result<()> {
     let client = w.client();
     let (clean_limit, unclean_limit) = if waiting <= 1000 { (2, 20) } else { (60, 120) };

@@ -78,8 +78,8 @@ fn dry_run() -> PostParams {
 /// How many ReplicaSets need a PodGroup in the namespace with the webhook: more than the controller has workers.
 const BLOCKED_OWNERS: usize = 20;
 
-/// O9. A webhook for PodGroups. Its requests take half a minute, so no worker that waits for one of them is free again before the end. A ReplicaSet of another
-/// namespace has its PodGroup within seconds, and when the webhook is removed, those of the namespace are there, too.
+/// O9. A webhook for PodGroups. Its requests take half a minute, so no worker that waits for one of them is free again before the end. A
+/// ReplicaSet of another namespace has its PodGroup within seconds, and when the webhook is removed, those of the namespace are there, too.
 pub(super) async fn for_podgroups(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "64Gi")]).await?;

@@ -1,7 +1,8 @@
 //! Row K27: the scheduler is killed at each of its requests for a gang of 40, one after the other.
 //!
-//! The fault proxy lets a number of writes through and cuts all that follows; then the process is killed. So the API server is in exactly the state that a SIGKILL at
-//! that request leaves. The requests are drawn by the seed of the run and printed. Every write is tried in memory (`scenarios/tests/every_write.rs`).
+//! The fault proxy lets a number of writes through and cuts all that follows; then the process is killed. So the API server is in exactly
+//! the state that a SIGKILL at that request leaves. The requests are drawn by the seed of the run and printed. Every write is tried in
+//! memory (`scenarios/tests/every_write.rs`).
 
 use std::collections::BTreeSet;
 
@@ -36,10 +37,11 @@ pub(super) enum Requests {
     Every,
 }
 
-/// K27. Without an election a start follows at once. It fences the waiting pods and binds the gang; it is killed at one of these requests, and the next start makes the
-/// gang whole. Where a node is cordoned between the two, and the rest of the gang does not fit, the bound part is evicted after `--release-after`, and the gang waits as
-/// a whole. Either is so within a minute, and the PodGroup says it. (`--release-after` is 30 s here, as `docs/operations.md` advises for that promise. By default a
-/// gang that does not fit any more keeps its bound part for 5 min.)
+/// K27. Without an election a start follows at once. It fences the waiting pods and binds the gang; it is killed at one of these requests,
+/// and the next start makes the gang whole. Where a node is cordoned between the two, and the rest of the gang does not fit, the bound part
+/// is evicted after `--release-after`, and the gang waits as a whole. Either is so within a minute, and the PodGroup says it.
+/// (`--release-after` is 30 s here, as `docs/operations.md` advises for that promise. By default a gang that does not fit any more keeps
+/// its bound part for 5 min.)
 pub(super) async fn each(w: &mut World, requests: Requests) -> Result<()> {
     let client = w.client();
     for node in NODES {

@@ -1,7 +1,8 @@
-//! Row V21: the scheduler is killed at each of its requests for a gang with claims, and between two of its bindings. The next start takes no volume twice.
+//! Row V21: the scheduler is killed at each of its requests for a gang with claims, and between two of its bindings. The next start takes
+//! no volume twice.
 //!
-//! The fault proxy lets a number of writes through and cuts all that follows (as in row K27). kube-controller-manager's binder binds the claims; the provisioner of a
-//! part of them is this case.
+//! The fault proxy lets a number of writes through and cuts all that follows (as in row K27). kube-controller-manager's binder binds the
+//! claims; the provisioner of a part of them is this case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +29,8 @@ const MEMBERS: usize = 4;
 /// The volumes that are there for each gang: more than it takes.
 const THERE: usize = 3;
 
-/// V21. A start follows at once, without an election. It makes the gang whole within a minute, each pod beside its volume, and each claim has one volume.
+/// V21. A start follows at once, without an election. It makes the gang whole within a minute, each pod beside its volume, and each claim
+/// has one volume.
 pub(super) async fn each(w: &mut World, requests: Requests) -> Result<()> {
     let client = w.client();
     zoned(&client, &["n1", "n2"]).await?;

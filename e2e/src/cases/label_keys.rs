@@ -79,7 +79,8 @@ async fn pods_of_other_tenants(w: &mut World, client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// The pods of the new version are spread over the zones by themselves. With those of the old version, which are all in zone a, both would be in zone b.
+/// The pods of the new version are spread over the zones by themselves. With those of the old version, which are all in zone a, both would
+/// be in zone b.
 async fn spread_of_one_version(client: &Client) -> Result<()> {
     let of = |name: &str, version: &str| small(name, 2).label("role", "web").label("version", version);
     of("web-old", "1").on_node("n1").make(client).await?;

@@ -49,8 +49,8 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
     settled(&client, &twenty).await
 }
 
-/// Each Deployment has one running pod and exactly one PodGroup, and both stay. (A late DELETE may still arrive after the last pod was created; then the PodGroup is
-/// back at once. S3)
+/// Each Deployment has one running pod and exactly one PodGroup, and both stay. (A late DELETE may still arrive after the last pod was
+/// created; then the PodGroup is back at once. S3)
 pub(crate) async fn settled(client: &Client, names: &[String]) -> Result<()> {
     settles("each Deployment has one running pod and exactly one PodGroup", || each_has_one(client, names)).await
 }

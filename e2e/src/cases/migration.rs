@@ -1,5 +1,6 @@
-//! Row C8: the commands of docs/from-volcano.md, from Volcano and back. Each line of steps 1 to 5 and of the way back is run as printed there, beside a release
-//! with the names, CRDs, Deployments and webhooks of Volcano and with both programs running. No PodGroup and no Queue is lost.
+//! Row C8: the commands of docs/from-volcano.md, from Volcano and back. Each line of steps 1 to 5 and of the way back is run as printed
+//! there, beside a release with the names, CRDs, Deployments and webhooks of Volcano and with both programs running. No PodGroup and no
+//! Queue is lost.
 //!
 //! Step 6 is part of the chart's own check (C2), because there is no way back after it.
 

@@ -1,5 +1,5 @@
-//! Row K26: the leading scheduler ends while the victims of a gang are leaving. The next leader reads from the pods of the gang which nodes are nominated for them, and
-//! keeps these for the gang.
+//! Row K26: the leading scheduler ends while the victims of a gang are leaving. The next leader reads from the pods of the gang which nodes
+//! are nominated for them, and keeps these for the gang.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -17,8 +17,9 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{pods_of, wait_running};
 use crate::world::World;
 
-/// K26. A gang of two preempts a gang of two that leaves slowly. A pod of the same priority, which comes earlier (by age or by name) and preempts never, waits for the same room and would fit in a half of
-/// it. The leader ends. The gang gets the room, the earlier pod does not, and nobody else is evicted.
+/// K26. A gang of two preempts a gang of two that leaves slowly. A pod of the same priority, which comes earlier (by age or by name) and
+/// preempts never, waits for the same room and would fit in a half of it. The leader ends. The gang gets the room, the earlier pod does
+/// not, and nobody else is evicted.
 pub(super) async fn kept(w: &mut World) -> Result<()> {
     let client = w.client();
     let classes: Api<PriorityClass> = Api::all(client.clone());

@@ -1,4 +1,5 @@
-//! Row P9: a pod of kube-scheduler waits for its victim, and its node is nominated for it. Pods of ours of the same or a lower priority leave that room.
+//! Row P9: a pod of kube-scheduler waits for its victim, and its node is nominated for it. Pods of ours of the same or a lower priority
+//! leave that room.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -33,8 +34,9 @@ async fn nominated(port: u16, cpu: i64) -> Result<()> {
     .await
 }
 
-/// P9. kube-scheduler preempts a pod for one of its own and stands still before the victim is gone. Then the node is empty but for what is nominated: our pods of the
-/// same and of a lower priority wait, and the one that fits beside it is bound at once. kube-scheduler goes on and has its room. When its pod is gone, ours follow.
+/// P9. kube-scheduler preempts a pod for one of its own and stands still before the victim is gone. Then the node is empty but for what is
+/// nominated: our pods of the same and of a lower priority wait, and the one that fits beside it is bound at once. kube-scheduler goes on
+/// and has its room. When its pod is gone, ours follow.
 pub(super) async fn by_kube_scheduler(w: &mut World) -> Result<()> {
     let client = w.client();
     let port = w.scheduler()?.port();

@@ -17,8 +17,8 @@ use crate::world::World;
 /// The promise: a change of a queue or a node is honoured at most this late.
 const HONOURED: std::time::Duration = secs(90);
 
-/// How late the list is that follows a dead watch. It is requested when the view is 75 s old, so that the view becomes older than the 80 s after which nothing is
-/// decided, and it is complete before the 90 s are over.
+/// How late the list is that follows a dead watch. It is requested when the view is 75 s old, so that the view becomes older than the 80 s
+/// after which nothing is decided, and it is complete before the 90 s are over.
 const LATE: std::time::Duration = secs(12);
 
 /// The next watch of a resource says nothing for this long.
@@ -26,7 +26,8 @@ pub(super) fn silent(resource: &'static str, length: std::time::Duration) -> Rul
     Rule { verb: Some(Verb::Watch), resource, name: None, fault: Fault::Stream(millis(0), StreamFault::Silent(length)), times: 1 }
 }
 
-/// W2. The watch of nodes says nothing. The only node is cordoned, and 90 s later a gang is created: it is not bound, and is when the node is as before.
+/// W2. The watch of nodes says nothing. The only node is cordoned, and 90 s later a gang is created: it is not bound, and is when the node
+/// is as before.
 pub(super) async fn silent_nodes(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -44,8 +45,8 @@ pub(super) async fn silent_nodes(w: &mut World) -> Result<()> {
 /// The PodGroup of one pod that is created while the scheduler decides nothing.
 const MEANWHILE: &str = "meanwhile";
 
-/// Silences the scheduler's watch of this resource, makes a change, and returns 90 s after it. Meanwhile the scheduler has shown how old its view is, has said that
-/// the watch is dead, has decided nothing on the old view, and works again.
+/// Silences the scheduler's watch of this resource, makes a change, and returns 90 s after it. Meanwhile the scheduler has shown how old
+/// its view is, has said that the watch is dead, has decided nothing on the old view, and works again.
 async fn silenced(w: &mut World, resource: &'static str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
     w.aim(silent(resource, secs(600)))?;
     w.scheduler_path()?.cut();
@@ -74,8 +75,8 @@ async fn silenced(w: &mut World, resource: &'static str, change: impl AsyncFnOnc
     Ok(())
 }
 
-/// The scheduler shows the age of its silent view while it grows. At 75 s `/readyz` and the log say that the watch is dead, and at 80 s `/debug/view` and the log that
-/// nothing is decided. Returns then.
+/// The scheduler shows the age of its silent view while it grows. At 75 s `/readyz` and the log say that the watch is dead, and at 80 s
+/// `/debug/view` and the log that nothing is decided. Returns then.
 async fn says_how_old_its_view_is(w: &mut World, resource: &'static str) -> Result<()> {
     let client = w.client();
     let (port, log) = (w.scheduler()?.port(), w.scheduler()?.log().to_owned());

@@ -39,8 +39,8 @@ pub(super) async fn killed_every_second(w: &mut World, kills: u32) -> Result<()>
     load.wait_correct(30).await
 }
 
-/// K1-slow. `kill -9` every 1.5 to 3 s, 20 times, over a path with a delay of 200 to 500 ms. This is long enough for a deletion of a PodGroup to begin, so many
-/// processes die between mark, check and delete, and the next process finds an unfinished deletion.
+/// K1-slow. `kill -9` every 1.5 to 3 s, 20 times, over a path with a delay of 200 to 500 ms. This is long enough for a deletion of a
+/// PodGroup to begin, so many processes die between mark, check and delete, and the next process finds an unfinished deletion.
 pub(super) async fn killed_while_retiring(w: &mut World, kills: u32) -> Result<()> {
     let mut load = Load::start(&w.client(), 10, true).await?;
     load.set_pause(secs(4));

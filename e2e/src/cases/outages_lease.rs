@@ -15,8 +15,8 @@ use crate::wait::{Seen, holds_for, millis, secs, unchanged, wait_until};
 use crate::world::World;
 use crate::{chart, leaders, say};
 
-/// K6. Another identity writes itself into the Lease while the leader has slow writes in progress. The leader ends with status 1 for that reason and acts
-/// no more. When the other identity's time is over, the second replica leads and completes the work.
+/// K6. Another identity writes itself into the Lease while the leader has slow writes in progress. The leader ends with status 1 for that
+/// reason and acts no more. When the other identity's time is over, the second replica leads and completes the work.
 pub(super) async fn lease_taken_away(w: &mut World) -> Result<()> {
     let client = w.client();
     let load = Load::start(&client, 10, true).await?;
@@ -36,7 +36,8 @@ pub(super) async fn lease_taken_away(w: &mut World) -> Result<()> {
             ensure!(status.code() == Some(1), "the former leader ended with {status}");
             let log = std::fs::read_to_string(controller.log())?;
             ensure!(log.contains("is lost: thief holds it"), "its log does not name the new holders lease");
-            // A request in progress arrives within the delay of the path, 0.2 s, and is in the log soon after. The time of the other identity is not over by then.
+            // A request in progress arrives within the delay of the path, 0.2 s, and is in the log soon after. The time of the other
+            // identity is not over by then.
             let before = no_more_writes(w).await?;
             let now_leads = wait_holder(&client, 60, "the second replica", |holder| holder.starts_with("two_")).await?;
             let after = leaders::read(&w.cluster().audit_log(), &chart::user(chart::CONTROLLER))?.writes;
@@ -65,7 +66,8 @@ async fn no_more_writes(w: &World) -> Result<BTreeMap<String, u64>> {
     unchanged(secs(10), secs(1), "no process of the controller writes", read).await
 }
 
-/// K7. The leader's wall clock jumps by ±10 s and ±1 h, and back, while workloads are scaled: it keeps and renews the Lease, and the other replica waits.
+/// K7. The leader's wall clock jumps by ±10 s and ±1 h, and back, while workloads are scaled: it keeps and renews the Lease, and the other
+/// replica waits.
 pub(super) async fn clock_jumps(w: &mut World) -> Result<()> {
     let client = w.client();
     let clock = FakeClock::new(w.cluster().scratch().folder(), "clock-one")?;

@@ -71,9 +71,9 @@ impl Load {
         Ok(load)
     }
 
-    /// Runs `outage` while everything is scaled: 0 replicas, 1 replica, half a second each, and a new image every fourth time. Every third time 0 replicas
-    /// lasts longer, so that the PodGroup is deleted. A request that the API server does not accept is skipped. The load goes on after the outage until the
-    /// API server has accepted enough.
+    /// Runs `outage` while everything is scaled: 0 replicas, 1 replica, half a second each, and a new image every fourth time. Every third
+    /// time 0 replicas lasts longer, so that the PodGroup is deleted. A request that the API server does not accept is skipped. The load
+    /// goes on after the outage until the API server has accepted enough.
     pub(super) async fn during<T>(&self, outage: impl Future<Output = Result<T>>) -> Result<T> {
         let enough = self.accepted() + LEAST;
         let outage = async {

@@ -1,7 +1,7 @@
 //! Rows K3 to K5: both programs survive outages of the API server and of etcd.
 //!
-//! An outage shorter than the renew deadline (10 s by default; 24 s here, so that a busy machine does not decide) ends no program. A longer one ends a leader with status 1, only because its lease is lost. The
-//! case then starts it again, as its kubelet would.
+//! An outage shorter than the renew deadline (10 s by default; 24 s here, so that a busy machine does not decide) ends no program. A longer
+//! one ends a leader with status 1, only because its lease is lost. The case then starts it again, as its kubelet would.
 
 use std::time::Duration;
 

@@ -13,9 +13,9 @@ use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::{Workload, pods_of, wait_running};
 use crate::world::World;
 
-/// An admission policy refuses the binding of members to one node, as any webhook or quota can do. Bound members stay bound, the gang tries again after a
-/// back-off, and other pods use the node. A third node is added: the gang is completed there, because the refusing node is its last choice. A refused
-/// binding is charged to no node.
+/// An admission policy refuses the binding of members to one node, as any webhook or quota can do. Bound members stay bound, the gang tries
+/// again after a back-off, and other pods use the node. A third node is added: the gang is completed there, because the refusing node is
+/// its last choice. A refused binding is charged to no node.
 pub(super) async fn refused_on_one_node(w: &mut World) -> Result<()> {
     let client = w.client();
     let policy = |kind: &str, plural: &str, object: Value| {

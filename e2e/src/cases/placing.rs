@@ -76,7 +76,8 @@ pub(super) fn counts(wanted: &[(&str, usize)]) -> BTreeMap<String, usize> {
     wanted.iter().map(|(value, count)| ((*value).to_owned(), *count)).collect()
 }
 
-/// P1. A Deployment with a hard spread over zones has two pods in each; one more pod may go anywhere, and where the zone with the fewest is full, the next waits.
+/// P1. A Deployment with a hard spread over zones has two pods in each; one more pod may go anywhere, and where the zone with the fewest is
+/// full, the next waits.
 pub(super) async fn spread_over_zones(w: &mut World) -> Result<()> {
     let client = w.client();
     five_nodes(&client).await?;

@@ -1,6 +1,7 @@
 //! Rows V9 to V13: the volumes of pods are made by a provisioner of another project, Rancher's local-path-provisioner.
 //!
-//! It runs as a process with the rights of its own manifests. For each volume it creates a helper pod that makes a folder on the selected node. The simulated kubelets end these pods.
+//! It runs as a process with the rights of its own manifests. For each volume it creates a helper pod that makes a folder on the selected
+//! node. The simulated kubelets end these pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +129,8 @@ async fn nodes_of(client: &Client, app: &str, claim_of: impl Fn(&str) -> String)
     Ok(nodes)
 }
 
-/// V9. Two StatefulSets with a claim for each pod, one of either order of creation. They are scaled down and up again: each pod returns to the node of its volume.
+/// V9. Two StatefulSets with a claim for each pod, one of either order of creation. They are scaled down and up again: each pod returns to
+/// the node of its volume.
 pub(super) async fn stateful_sets(w: &mut World) -> Result<()> {
     let client = w.client();
     zoned(&client, &["a1", "a2", "b1", "b2"]).await?;
@@ -154,7 +156,8 @@ pub(super) async fn stateful_sets(w: &mut World) -> Result<()> {
     provisioner.end().await
 }
 
-/// V10. A gang of four with a claim each in one zone. The provisioner makes one volume after the other, and stands still after the first: no pod is bound before all claims are.
+/// V10. A gang of four with a claim each in one zone. The provisioner makes one volume after the other, and stands still after the first:
+/// no pod is bound before all claims are.
 pub(super) async fn gang_in_one_zone(w: &mut World) -> Result<()> {
     let client = w.client();
     zoned(&client, &["a1", "a2", "b1", "b2"]).await?;
@@ -192,8 +195,8 @@ async fn bound_after_claims(client: &Client, app: &str) -> Result<Seen<()>> {
     Ok(Seen::when(waits || open == 0, || format!("{open} claims are not bound, and the pods are {phases:?}")))
 }
 
-/// V11. The provisioner cannot make one volume of a gang of three. No pod is bound. The PodGroup names the claim and what the others keep, and the plugin says what the provisioner
-/// says. When its configuration is mended, the gang runs.
+/// V11. The provisioner cannot make one volume of a gang of three. No pod is bound. The PodGroup names the claim and what the others keep,
+/// and the plugin says what the provisioner says. When its configuration is mended, the gang runs.
 pub(super) async fn one_claim_fails(w: &mut World) -> Result<()> {
     let client = w.client();
     zoned(&client, &["a1", "a2", "a3"]).await?;
@@ -235,8 +238,8 @@ pub(super) async fn one_claim_fails(w: &mut World) -> Result<()> {
     provisioner.end().await
 }
 
-/// V12. A gang with generic ephemeral volumes runs. When its pods are deleted, their claims and volumes are gone. A pod whose claim has the name of another one waits
-/// until that is gone.
+/// V12. A gang with generic ephemeral volumes runs. When its pods are deleted, their claims and volumes are gone. A pod whose claim has the
+/// name of another one waits until that is gone.
 pub(super) async fn ephemeral_volumes(w: &mut World) -> Result<()> {
     let client = w.client();
     zoned(&client, &["a1", "a2"]).await?;
@@ -266,7 +269,8 @@ pub(super) async fn ephemeral_volumes(w: &mut World) -> Result<()> {
     provisioner.end().await
 }
 
-/// V13. The provisioner stands still until the nodes of a gang are given back, and then goes on. The claims keep their nodes, the gang is placed there, and no volume is made twice.
+/// V13. The provisioner stands still until the nodes of a gang are given back, and then goes on. The claims keep their nodes, the gang is
+/// placed there, and no volume is made twice.
 pub(super) async fn answers_after_the_deadline(w: &mut World) -> Result<()> {
     let client = w.client();
     zoned(&client, &["a1", "a2", "a3"]).await?;

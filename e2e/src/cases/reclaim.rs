@@ -25,8 +25,8 @@ async fn borrowed(client: &Client) -> Result<()> {
     wait_running(client, "borrows", 10, 10).await
 }
 
-/// Q6 (#4679, #4817). `a` borrows everything, and `b` submits pods for its deserved share. `b` gets that share by reclaim, and no more, when the victims are
-/// really gone. The victims name the reason, are recreated and wait, and no further pod is evicted.
+/// Q6 (#4679, #4817). `a` borrows everything, and `b` submits pods for its deserved share. `b` gets that share by reclaim, and no more,
+/// when the victims are really gone. The victims name the reason, are recreated and wait, and no further pod is evicted.
 pub(super) async fn deserved_share_is_reclaimed(w: &mut World) -> Result<()> {
     let client = w.client();
     borrowed(&client).await?;
@@ -76,7 +76,8 @@ pub(super) async fn deserved_share_is_reclaimed(w: &mut World) -> Result<()> {
     accounting_matches_api(w).await
 }
 
-/// Returns the message of the pod's condition DisruptionTarget, with the reason that Kubernetes uses for preemption by a scheduler. The API server has set its time.
+/// Returns the message of the pod's condition DisruptionTarget, with the reason that Kubernetes uses for preemption by a scheduler. The API
+/// server has set its time.
 pub(super) fn disruption_message(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let target = conditions.iter().find(|each| each.type_ == "DisruptionTarget" && each.status == "True")?;

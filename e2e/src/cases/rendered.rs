@@ -23,7 +23,8 @@ use crate::workloads::{Workload, delete, pods_of, wait_one_group, wait_running};
 use crate::world::World;
 use crate::{chart, programs, requests, say};
 
-/// Every flag that the templates can render. The case fails if no set of values uses one of them, and if the templates render a flag that is not listed.
+/// Every flag that the templates can render. The case fails if no set of values uses one of them, and if the templates render a flag that
+/// is not listed.
 const FLAGS: [&str; 17] = [
     "--scheduler-name",
     "--leader-elect",
@@ -175,8 +176,8 @@ fn all_values_changed() -> Result<Vec<String>> {
     Ok(values)
 }
 
-/// Without an election no program touches a Lease. With TLS, health is open and the rest needs the chart's roles. The controller annotates pods without the
-/// policy, a second scheduler name is served, and gangs are packed.
+/// Without an election no program touches a Lease. With TLS, health is open and the rest needs the chart's roles. The controller annotates
+/// pods without the policy, a second scheduler name is served, and gangs are packed.
 async fn with_all_values_changed(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> {
     let client = cluster.client();
     let programs = both(cluster, "podgroup", "otherwise").await?;

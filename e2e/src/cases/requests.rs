@@ -13,8 +13,8 @@ use crate::wait::{Seen, holds_for, secs};
 use crate::workloads::{Workload, pods_of, wait_one_group, wait_running};
 use crate::world::World;
 
-/// A7. In-place resize of a running pod above its queue's capability: the usage is correct, and no pod is bound in the queue or on the used capacity. No crash.
-/// After the resize back, the usage falls when the kubelet has done it, not when it is requested.
+/// A7. In-place resize of a running pod above its queue's capability: the usage is correct, and no pod is bound in the queue or on the used
+/// capacity. No crash. After the resize back, the usage falls when the kubelet has done it, not when it is requested.
 pub(super) async fn resized_in_place(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "8"), ("memory", "64Gi")]).await?;

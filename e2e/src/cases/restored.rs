@@ -1,7 +1,9 @@
-//! Rows R1, R1-kept, R2, R2-busy and R2-passed: etcd is restored from a backup while both programs run. They work again, and delete nothing that the backup has.
+//! Rows R1, R1-kept, R2, R2-busy and R2-passed: etcd is restored from a backup while both programs run. They work again, and delete nothing
+//! that the backup has.
 //!
-//! One observer judges what happens before the restore, and another one what happens after it. None can judge both: an observer orders what it sees by resourceVersion,
-//! and a restore brings versions back that it knows with other contents. The second one begins when the API server answers again, and before there is room to bind pods in.
+//! One observer judges what happens before the restore, and another one what happens after it. None can judge both: an observer orders what
+//! it sees by resourceVersion, and a restore brings versions back that it knows with other contents. The second one begins when the API
+//! server answers again, and before there is room to bind pods in.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +38,8 @@ const NOTICED: &str = "back to an earlier state (its etcd was restored from a ba
 enum Then {
     /// Nothing but what the case waits for. The cluster stays for a while below the versions that were seen before.
     Quiet,
-    /// Other clients write more than the backup lacks. The versions that were seen before are passed before the programs are back, and no version shows the restore.
+    /// Other clients write more than the backup lacks. The versions that were seen before are passed before the programs are back, and no
+    /// version shows the restore.
     Busy,
     /// They write as much a little later. The first lists are older than what was seen, and the next ones are not.
     BusyLater,
@@ -59,7 +62,8 @@ enum Says {
 /// How late the lists of PodGroups are, of a program that must say that the cluster went back.
 const LATE: Duration = secs(10);
 
-/// R1. With the flags of the chart: within a minute. A program that loses its lease while the control plane is away ends, and its kubelet starts it again.
+/// R1. With the flags of the chart: within a minute. A program that loses its lease while the control plane is away ends, and its kubelet
+/// starts it again.
 pub(super) async fn by_default(w: &mut World) -> Result<()> {
     restored(w, &[], secs(60), Then::Quiet, Says::Nothing).await
 }
@@ -197,7 +201,8 @@ async fn judged(watched: Watched, when: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until both programs have said on `/readyz` that the cluster went back, and the scheduler on `/debug/view` that it decides nothing for that reason.
+/// Waits until both programs have said on `/readyz` that the cluster went back, and the scheduler on `/debug/view` that it decides nothing
+/// for that reason.
 async fn say_that_it_went_back(controller: u16, scheduler: u16) -> Result<()> {
     let view = wait_until(WAITS, "the scheduler decides nothing because the cluster went back", || async move {
         let view = http::json(scheduler, "/debug/view").await?;

@@ -1,5 +1,5 @@
-//! Row C6: a program loses the right to read or to write a kind. It says once what is missing and what to do, everything else goes on, and the `helm upgrade`
-//! that it names restores the right.
+//! Row C6: a program loses the right to read or to write a kind. It says once what is missing and what to do, everything else goes on, and
+//! the `helm upgrade` that it names restores the right.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -66,8 +66,8 @@ async fn to_write_the_status_of_queues(cluster: &Cluster, scheduler: &Program) -
     .await
 }
 
-/// Rights to read that are missing at the start, as beside a chart that is older than the program: without priority classes, claims and volumes the scheduler
-/// decides nothing and names each, and the controller still creates PodGroups.
+/// Rights to read that are missing at the start, as beside a chart that is older than the program: without priority classes, claims and
+/// volumes the scheduler decides nothing and names each, and the controller still creates PodGroups.
 async fn to_see_all_kinds(cluster: &Cluster, scheduler: &mut Program) -> Result<()> {
     let client = cluster.client();
     scheduler.terminate().await?;

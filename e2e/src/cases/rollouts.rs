@@ -50,8 +50,9 @@ pub(super) async fn corners(w: &mut World) -> Result<()> {
     judge(w, recording).await
 }
 
-/// L7-paused. A rollout is paused: two ReplicaSets have pods, each with its own PodGroup and a minMember within its size. A change of the replicas is shared
-/// between them and followed. The rollout is resumed and finishes. Then it is rolled back to the former ReplicaSet, which has a PodGroup again.
+/// L7-paused. A rollout is paused: two ReplicaSets have pods, each with its own PodGroup and a minMember within its size. A change of the
+/// replicas is shared between them and followed. The rollout is resumed and finishes. Then it is rolled back to the former ReplicaSet,
+/// which has a PodGroup again.
 pub(super) async fn paused_in_the_middle(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "64"), ("memory", "256Gi")]).await?;

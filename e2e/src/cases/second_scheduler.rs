@@ -84,8 +84,8 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
     accounting_matches_api(w).await
 }
 
-/// Creates, binds and deletes pods until it is over, with several tasks, so that the cluster sets the pace and not the latency of one request. Each task keeps two
-/// pods alive.
+/// Creates, binds and deletes pods until it is over, with several tasks, so that the cluster sets the pace and not the latency of one
+/// request. Each task keeps two pods alive.
 async fn rival(client: Client, over: &AtomicBool, seed: u64) -> Result<u64> {
     let lanes = (0..LANES).map(|lane| one_lane(client.clone(), over, lane, Dice(seed ^ lane)));
     Ok(try_join_all(lanes).await?.into_iter().sum())

@@ -40,7 +40,8 @@ pub(super) async fn pod_says(client: &Client, name: &str, part: &str) -> Result<
     .await
 }
 
-/// Waits until so many pods of `name` say PodScheduled=False with this reason, and no pod of it with another. For `Unschedulable` autoscalers add nodes.
+/// Waits until so many pods of `name` say PodScheduled=False with this reason, and no pod of it with another. For `Unschedulable`
+/// autoscalers add nodes.
 pub(super) async fn pods_wait_for(client: &Client, name: &str, count: usize, reason: &str) -> Result<()> {
     wait_until(secs(30), &format!("{count} pods of {name} wait for {reason}"), || async {
         let pods = pods_of(client, name).await?;

@@ -71,8 +71,8 @@ impl Standby {
     }
 }
 
-/// S1. The standby's watch of pods says nothing while the leader fills the only node, and then the leader ends. A gang whose pods the standby knows already becomes
-/// complete: it is not bound before there is room.
+/// S1. The standby's watch of pods says nothing while the leader fills the only node, and then the leader ends. A gang whose pods the
+/// standby knows already becomes complete: it is not bound before there is room.
 pub(super) async fn in_pods(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "4"), ("memory", "64Gi")]).await?;

@@ -34,9 +34,9 @@ const KINDS: [&str; 14] = [
     "csistoragecapacities",
 ];
 
-/// A4-30000 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of one kind after the
-/// other comes so many seconds late; pods are submitted at once: nothing is bound before the list is there, then one that has room is, and one that
-/// has none is not.
+/// A4-30000 (#4261, #5174). The scheduler is started again beside so many nodes, full of running pods but for one place, and the list of
+/// one kind after the other comes so many seconds late; pods are submitted at once: nothing is bound before the list is there, then one
+/// that has room is, and one that has none is not.
 pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, late: u64) -> Result<()> {
     let client = w.client();
     let room = pods_each.to_string();

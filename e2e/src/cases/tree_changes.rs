@@ -103,8 +103,9 @@ pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
     accounting_matches_api(w).await
 }
 
-/// Scales every Deployment to 0 and back, `rounds` times, and then until enough pods were bound in between. A mix of faults may leave the scheduler without its first lists
-/// for longer than these rounds, for example where the answer to one is a `Retry-After` that it obeys for 30 s.
+/// Scales every Deployment to 0 and back, `rounds` times, and then until enough pods were bound in between. A mix of faults may leave the
+/// scheduler without its first lists for longer than these rounds, for example where the answer to one is a `Retry-After` that it obeys for
+/// 30 s.
 async fn come_and_go(client: Client, names: &[String], rounds: u32, port: u16) -> Result<()> {
     for _ in 0..rounds {
         once(&client, names).await?;

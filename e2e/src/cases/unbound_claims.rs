@@ -122,8 +122,8 @@ pub(super) async fn node_of(client: &Client, group: &str, pod: &str) -> Result<S
     found.with_context(|| format!("pod {pod} has no node"))
 }
 
-/// V5. A gang of three, each with a claim on a local volume, is placed where the volumes are, each claim on the smallest that serves. A gang of two with one free volume waits
-/// as a whole and takes nothing, until there is a second one.
+/// V5. A gang of three, each with a claim on a local volume, is placed where the volumes are, each claim on the smallest that serves. A
+/// gang of two with one free volume waits as a whole and takes nothing, until there is a second one.
 pub(super) async fn local_volumes(w: &mut World) -> Result<()> {
     let client = w.client();
     zoned(&client, &["a1", "b1", "b2", "b3"]).await?;

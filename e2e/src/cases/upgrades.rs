@@ -77,8 +77,9 @@ pub(super) async fn from_an_older_chart(w: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Creates the chart of an earlier release. The CRD of Queue has no `spec.parent` and drops unknown fields; the CRD of PodGroup has no `spec.minTaskMember` and
-/// keeps it. Values and templates have no tenancy policies and no flag `--queue-status`; there is no values schema.
+/// Creates the chart of an earlier release. The CRD of Queue has no `spec.parent` and drops unknown fields; the CRD of PodGroup has no
+/// `spec.minTaskMember` and keeps it. Values and templates have no tenancy policies and no flag `--queue-status`; there is no values
+/// schema.
 async fn older_chart(cluster: &Cluster) -> Result<PathBuf> {
     let folder = cluster.scratch().path("older");
     copy(&chart::folder(), &folder)?;
@@ -178,7 +179,8 @@ async fn wait_queue_crd(client: &Client, wanted: bool) -> Result<()> {
     .await
 }
 
-/// Returns kind and name of every Queue, PodGroup and pod with the parts that must not change: UID, spec without the field in question, node of a pod.
+/// Returns kind and name of every Queue, PodGroup and pod with the parts that must not change: UID, spec without the field in question,
+/// node of a pod.
 async fn everything(client: &Client) -> Result<BTreeMap<String, Value>> {
     let mut all = BTreeMap::new();
     let list = ListParams::default();

@@ -14,8 +14,8 @@ use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{MIN_MEMBER, Workload, annotate, groups_of, scale, wait_one_group, wait_running};
 use crate::world::World;
 
-/// U1. `kubectl get podgroups` has Volcano's columns. An error is an Event on the Deployment, once for each change. A delete that fails a precondition is one
-/// log line with the expected and the found version. The controller's metrics count all of it.
+/// U1. `kubectl get podgroups` has Volcano's columns. An error is an Event on the Deployment, once for each change. A delete that fails a
+/// precondition is one log line with the expected and the found version. The controller's metrics count all of it.
 pub(super) async fn what_a_user_sees(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
@@ -73,8 +73,8 @@ async fn complaints(client: &Client) -> Result<Vec<Event>> {
         .collect())
 }
 
-/// Writes into the PodGroup while its delete is on a slow path: the resourceVersion in the precondition is old when the delete arrives. If a delete was
-/// faster, everything is tried again.
+/// Writes into the PodGroup while its delete is on a slow path: the resourceVersion in the precondition is old when the delete arrives. If
+/// a delete was faster, everything is tried again.
 async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<()> {
     let api = podgroups(client);
     scale(client, "d", 0).await?;
@@ -95,8 +95,8 @@ async fn refused_delete(w: &mut World, client: &Client, group: &str) -> Result<(
             wait_one_group(client, "d", 10).await?;
             scale(client, "d", 0).await?;
         }
-        // Longer than a check takes on this path (three lists), or the next version exists before the delete is sent; shorter than a check and a delete.
-        // How long these take differs, so in one of the attempts the time is right.
+        // Longer than a check takes on this path (three lists), or the next version exists before the delete is sent; shorter than a check
+        // and a delete. How long these take differs, so in one of the attempts the time is right.
         sleep(millis(450 + 25 * u64::from(number % 10))).await;
     }
     wait_until(secs(10), "the PodGroup is deleted after the last write", || async {

@@ -95,8 +95,8 @@ pub(super) struct Control {
     late: Mutex<JoinSet<()>>,
 }
 
-/// The fault of a rule for an open watch that was decided and is not injected yet. A watch that ends before gives it back: the next watch has it. Otherwise a watch that was
-/// just being opened when a case cuts the connections would use the rule up.
+/// The fault of a rule for an open watch that was decided and is not injected yet. A watch that ends before gives it back: the next watch
+/// has it. Otherwise a watch that was just being opened when a case cuts the connections would use the rule up.
 pub(super) struct Unused {
     control: Arc<Control>,
     rule: Option<usize>,
@@ -201,8 +201,8 @@ impl Control {
         self.active_mix.borrow().generation
     }
 
-    /// Returns the fault of this request, and for that of an open watch the number of its rule if it has one. Such a fault is counted when it happens; the caller counts every
-    /// other fault.
+    /// Returns the fault of this request, and for that of an open watch the number of its rule if it has one. Such a fault is counted when
+    /// it happens; the caller counts every other fault.
     pub(super) fn decide(&self, api_request: &ApiRequest) -> Option<(Fault, Option<usize>)> {
         let mix = self.active_mix.borrow().mix;
         let mut draws = self.draws();

@@ -7,7 +7,8 @@ use std::time::Duration;
 pub enum Fault {
     /// The request reaches the API server this much later.
     DelayRequest(Duration),
-    /// The request reaches the API server after this time, or when the case lets it go, also when the program has ended meanwhile: it lies in a proxy or on the wire.
+    /// The request reaches the API server after this time, or when the case lets it go, also when the program has ended meanwhile: it lies
+    /// in a proxy or on the wire.
     HoldRequest(Duration),
     /// The response reaches the program this much later.
     DelayResponse(Duration),
@@ -62,8 +63,8 @@ pub enum StreamFault {
     Error,
     /// Events are held back for this time, in order. Meanwhile bookmarks repeat the version that was sent.
     Hold(Duration),
-    /// The watch stays open and says nothing for this time, no bookmark either, as when something between the API server and the program lost it. What it held
-    /// back comes after. Only a case orders it: it lasts longer than the mix waits.
+    /// The watch stays open and says nothing for this time, no bookmark either, as when something between the API server and the program
+    /// lost it. What it held back comes after. Only a case orders it: it lasts longer than the mix waits.
     Silent(Duration),
     /// The state of this moment is stored. After this time the watch ends with 410, and the next list is answered with the stored state.
     OldView(Duration),

@@ -39,14 +39,15 @@ const OLDEST_VIEW: Duration = secs(8);
 pub(super) const LONGEST_OBEYED: Duration = secs(30);
 /// The largest number of failures in a row of one call.
 pub(super) const IN_A_ROW: u32 = 4;
-/// The same for a Lease. It is renewed every two seconds and lost after ten. More failures on a slow machine would be an outage, with another correct outcome.
+/// The same for a Lease. It is renewed every two seconds and lost after ten. More failures on a slow machine would be an outage, with
+/// another correct outcome.
 pub(super) const LEASE_IN_A_ROW: u32 = 1;
 
 /// The time of [`IN_A_ROW`] failures, each with a delay and the back-off after it.
 const FAILURES: Duration = secs(8);
 
-/// How much longer than usual an action may take while a mix is active: what its faults can take together, and no more. [`LONGEST_OBEYED`] is added while a
-/// client obeys one, not before and not after.
+/// How much longer than usual an action may take while a mix is active: what its faults can take together, and no more. [`LONGEST_OBEYED`]
+/// is added while a client obeys one, not before and not after.
 pub const PATIENCE: Duration = secs(FAILURES.as_secs() + OLDEST_VIEW.as_secs() + LONGEST_HOLD.as_secs() + LATEST.as_secs());
 
 /// The mix of one seed.
@@ -59,8 +60,8 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Returns the faults of which this request gets one, the `number`-th of its verb and resource, after `in_a_row` failures; empty where it gets none.
-    /// `huge` says whether an absurd `Retry-After` is allowed (one is enough).
+    /// Returns the faults of which this request gets one, the `number`-th of its verb and resource, after `in_a_row` failures; empty where
+    /// it gets none. `huge` says whether an absurd `Retry-After` is allowed (one is enough).
     pub(super) fn request(&self, api_request: &ApiRequest, number: u64, in_a_row: u32, huge: bool) -> Vec<Fault> {
         let mut dice = self.dice(api_request, number, 1);
         let lease = api_request.resource == "leases";

@@ -9,21 +9,21 @@
 //!
 //! A failed run proves nothing if no API server, load balancer or HA pair can show the injected fault. So:
 //!
-//! * A request is handled once or not at all, as the program sent it. It is late by at most some seconds, as when the API server still works on a request
-//!   that was answered with 504. Nothing is repeated or invented.
+//! * A request is handled once or not at all, as the program sent it. It is late by at most some seconds, as when the API server still
+//!   works on a request that was answered with 504. Nothing is repeated or invented.
 //! * 409 with reason Conflict is only for requests that another writer can overtake: updates, patches, deletes, and creations (as the admission of a
 //!   quota does). AlreadyExists, NotFound, Forbidden and Invalid describe the state and are never injected. A Conflict of a binding is not
 //!   injected either, because it means "already assigned".
-//! * 410 is only for watches and for further pages of a list. 429 is a Status or the plain text of the API server's flow control; 502 is the HTML of a
-//!   load balancer.
+//! * 410 is only for watches and for further pages of a list. 429 is a Status or the plain text of the API server's flow control; 502 is
+//!   the HTML of a load balancer.
 //! * Within one watch the order of events is kept and no event is lost. A bookmark promises that everything before it was sent, so a watch that
 //!   holds events back sends bookmarks only of the version that it has really sent. A deletion is never invented.
 //! * A list that **no watch follows** (a list of members) is a quorum read. No API server answers it with old data; it can only be slow or fail.
 //!   The deletion protocol of PodGroups depends on that, so the proxy never answers such a list with old data.
 //! * A list that **fills a cache** can be old. With `old-view` the watch ends with 410, the next list shows a real state from some seconds
-//!   before, and the watch from there sends again, in order, what happened since. A client of an HA pair sees this when it changes to a stale API server
-//!   (with `resourceVersion=0`; with a quorum list only if a watch cache serves it without knowing that it lags). All promises of the programs
-//!   must hold in this case, too.
+//!   before, and the watch from there sends again, in order, what happened since. A client of an HA pair sees this when it changes to a
+//!   stale API server (with `resourceVersion=0`; with a quorum list only if a watch cache serves it without knowing that it lags). All
+//!   promises of the programs must hold in this case, too.
 //! * No call fails for ever. After four failures in a row the same call succeeds. Between two renewals of a Lease at most one call fails.
 //!   A longer outage is another case, with another correct outcome (the Lease is lost, and the program ends).
 

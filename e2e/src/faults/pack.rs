@@ -1,8 +1,8 @@
 //! In which order do the kinds of faults come? Like the cards of a shuffled pack: each comes once before any comes again.
 //!
-//! A request gets the first card that fits it, and a card that fits no request stays on top. So a kind comes at the latest when as many requests that it fits got a fault
-//! as there are kinds, and a short run has every kind, too. Only the first pack has one card of each kind. In later ones the seed decides whether a kind has 1, 2 or 4
-//! cards, so that a run has many faults of one kind.
+//! A request gets the first card that fits it, and a card that fits no request stays on top. So a kind comes at the latest when as many
+//! requests that it fits got a fault as there are kinds, and a short run has every kind, too. Only the first pack has one card of each
+//! kind. In later ones the seed decides whether a kind has 1, 2 or 4 cards, so that a run has many faults of one kind.
 //!
 //! Pure: the same seed and the same requests in the same order give the same faults.
 

@@ -92,7 +92,8 @@ impl HttpProxy {
         self.control.release()
     }
 
-    /// Lets so many writes through (not those of Events and Leases). The next one and every request after it is cut, as if the program had died there.
+    /// Lets so many writes through (not those of Events and Leases). The next one and every request after it is cut, as if the program had
+    /// died there.
     pub fn cut_after(&self, writes: u32) {
         self.control.fuse(|fuse| fuse.set(writes));
     }

@@ -1,4 +1,5 @@
-//! The burst: thousands of Deployments at once, all to 0 and back, then at rest beside many pods of another scheduler. Measures what the controller does.
+//! The burst: thousands of Deployments at once, all to 0 and back, then at rest beside many pods of another scheduler. Measures what the
+//! controller does.
 
 use std::collections::BTreeMap;
 

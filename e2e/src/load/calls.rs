@@ -39,7 +39,8 @@ pub struct Tally {
     pub all: BTreeMap<String, u64>,
     /// The calls that were not answered with 409, by kind.
     pub done: BTreeMap<String, u64>,
-    /// The calls that were answered with 409, because another writer (the scheduler with a status) was faster. Each costs a read and the same call again.
+    /// The calls that were answered with 409, because another writer (the scheduler with a status) was faster. Each costs a read and the
+    /// same call again.
     pub conflicts: u64,
 }
 
@@ -51,8 +52,8 @@ impl Tally {
         Self { all: tally(work()), done: tally(work().filter(|entry| entry.code != 409)), conflicts }
     }
 
-    /// Returns what is more or less than allowed, or of a kind that is not allowed. A conflict allows one read. There may be at most as many conflicts as
-    /// objects, because each needs a write of another client.
+    /// Returns what is more or less than allowed, or of a kind that is not allowed. A conflict allows one read. There may be at most as
+    /// many conflicts as objects, because each needs a write of another client.
     pub fn wrong(&self, objects: u64, allowed: &[(&'static str, u64)]) -> Vec<String> {
         let mut kinds: BTreeMap<&str, (u64, u64)> = self.done.iter().map(|(kind, made)| (kind.as_str(), (*made, 0))).collect();
         for (kind, allowed) in allowed.iter().copied().chain([("get podgroups", self.conflicts)]) {

@@ -35,7 +35,8 @@ pub async fn prepare(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Creates the claims of `count` pods with this constraint, and a volume for each. Returns when all claims are bound, or all volumes are free; at once where the constraint is another.
+/// Creates the claims of `count` pods with this constraint, and a volume for each. Returns when all claims are bound, or all volumes are
+/// free; at once where the constraint is another.
 pub async fn make(stage: &Stage, namespace: &str, constraint: Constraint, count: usize) -> Result<()> {
     let is_bound = match constraint {
         Constraint::BoundClaim => true,

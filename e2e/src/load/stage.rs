@@ -1,5 +1,5 @@
-//! The cluster of a measurement: the control plane with the chart, nodes, and programs that are started and stopped. There are no proxies and no observer, which
-//! would be half of the load on two cores.
+//! The cluster of a measurement: the control plane with the chart, nodes, and programs that are started and stopped. There are no proxies
+//! and no observer, which would be half of the load on two cores.
 
 use std::collections::BTreeMap;
 

@@ -30,8 +30,8 @@ const REST: Duration = secs(4);
 /// The columns of the table.
 pub const COLUMNS: &[&str] = &["running pods", "each pod has", "program", "median, ms", "99 %, ms", "longest, ms", "writes per pod"];
 
-/// Creates `per_second` pods with this constraint for `seconds` seconds; afterwards the pods and their claims are deleted and the scheduler has ended.
-/// Returns the figures of the row.
+/// Creates `per_second` pods with this constraint for `seconds` seconds; afterwards the pods and their claims are deleted and the scheduler
+/// has ended. Returns the figures of the row.
 pub async fn measure(stage: &mut Stage, kind: Kind, constraint: Constraint, per_second: u32, seconds: u64) -> Result<[String; 4]> {
     let count = usize::try_from(u64::from(per_second) * seconds)?;
     make_groups(stage, kind, count).await?;

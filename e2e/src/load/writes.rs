@@ -23,8 +23,8 @@ const REPLICAS: u32 = 3;
 /// The columns of the table.
 const COLUMNS: &[&str] = &["program", "pods", "writes per pod", "lists", "calls"];
 
-/// What is counted, in this order: the name in the table, the programs and their flags. With Events on each pod that is bound, as kube-scheduler always writes them,
-/// and without.
+/// What is counted, in this order: the name in the table, the programs and their flags. With Events on each pod that is bound, as
+/// kube-scheduler always writes them, and without.
 const TURNS: [(&str, Side, &[&str]); 3] = [
     ("podgroup", Side::Ours, &[]),
     ("podgroup, --scheduled-events", Side::Ours, &["--scheduled-events=true"]),

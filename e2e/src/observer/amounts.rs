@@ -14,7 +14,8 @@ const NANOS: i128 = 1_000_000_000;
 pub struct Amounts(BTreeMap<String, i128>);
 
 impl Amounts {
-    /// Reads a JSON object of quantities. A value may be a string or a number (`cpu: 2` is legal in a queue). Values that are not quantities are skipped.
+    /// Reads a JSON object of quantities. A value may be a string or a number (`cpu: 2` is legal in a queue). Values that are not
+    /// quantities are skipped.
     pub fn read(value: Option<&Value>) -> Self {
         let entries = value.and_then(Value::as_object).into_iter().flatten();
         Self(entries.filter_map(|(name, value)| Some((name.clone(), quantity(value)?))).collect())
@@ -86,7 +87,8 @@ fn quantity(value: &Value) -> Option<i128> {
     }
 }
 
-/// Parses a quantity exactly and rounds up to nano-units, as the API does. Returns `None` for text that is not a quantity or does not fit in 128 bits.
+/// Parses a quantity exactly and rounds up to nano-units, as the API does. Returns `None` for text that is not a quantity or does not fit
+/// in 128 bits.
 pub fn parse(text: &str) -> Option<i128> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -111,8 +111,8 @@ impl Audit {
         }
     }
 
-    /// Counts a successful binding, and applies check 9: a pod is removed only with the Eviction API, which respects disruption budgets, and only after a dry run
-    /// was accepted. So no victim is evicted where a budget protects another one.
+    /// Counts a successful binding, and applies check 9: a pod is removed only with the Eviction API, which respects disruption budgets,
+    /// and only after a dry run was accepted. So no victim is evicted where a budget protects another one.
     fn scheduler_did(&mut self, verb: &str, resource: &str, object: &str, now: i64) {
         match (verb, resource) {
             ("create", "pods/binding") => self.bound = self.bound.saturating_add(1),

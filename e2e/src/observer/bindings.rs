@@ -2,8 +2,8 @@
 //!
 //! Each binding is judged once, in the state of the cluster at the resourceVersion of the binding.
 //!
-//! * The scheduler can only act on what it has seen. For recent changes by *other* clients (an allocatable, a capability, a parent, a pod that another
-//!   client bound or resized) the check uses the recent version that is best for the scheduler.
+//! * The scheduler can only act on what it has seen. For recent changes by *other* clients (an allocatable, a capability, a parent, a pod
+//!   that another client bound or resized) the check uses the recent version that is best for the scheduler.
 //! * A pod that the scheduler bound itself counts at once. Only a change of the tree that concerns a queue above the pod can excuse that such pods
 //!   exceed the capability; `queue_usage.rs` says when.
 //! * With several schedulers in one cluster, each of them is another client for the others, and a queue counts the pods of one scheduler.
@@ -64,7 +64,8 @@ pub fn over_queue(state: &ClusterState, uid: &str, from: i64) -> Option<String> 
     ))
 }
 
-/// Returns whether a queue of the path exceeds its capability in the present tree, where nothing is forgiven. Usually none does, which is quickly found.
+/// Returns whether a queue of the path exceeds its capability in the present tree, where nothing is forgiven. Usually none does, which is
+/// quickly found.
 fn is_full(state: &ClusterState, release: Release, queue: &str, dimensions: &[&str]) -> bool {
     state.path(queue, PRESENT).iter().any(|ancestor| {
         let Some(limits) = state.queues.get(ancestor).and_then(Track::now).map(|queue| &queue.capability) else { return false };

@@ -1,7 +1,7 @@
 //! The observer's clocks: the wall clock, and the time in which the programs could work.
 //!
-//! The wall clock is read once; then monotonic time is added, so that times never go back. Graces are measured in program time: the wall clock without the
-//! time for which the machine stalled, because a program that cannot run cannot act.
+//! The wall clock is read once; then monotonic time is added, so that times never go back. Graces are measured in program time: the wall
+//! clock without the time for which the machine stalled, because a program that cannot run cannot act.
 
 use std::time::Duration;
 

@@ -193,8 +193,9 @@ impl Core {
         self.close_excuse(None, true);
     }
 
-    /// Records that a program is absent for a reason that is not a fault of the test. Checks 1, 2 and 6 wait for the program, but for one object at most
-    /// `at_most` milliseconds, until [`Core::present`]. This excuse is separate from the excuses of the case, so neither ends the other.
+    /// Records that a program is absent for a reason that is not a fault of the test. Checks 1, 2 and 6 wait for the program, but for one
+    /// object at most `at_most` milliseconds, until [`Core::present`]. This excuse is separate from the excuses of the case, so neither
+    /// ends the other.
     pub(super) fn absent(&mut self, at_most: i64) {
         [1, 2, 6].into_iter().for_each(|check| self.open_excuse(Some(check), Some(at_most)));
     }
@@ -262,8 +263,8 @@ impl Core {
         self.constraints.counts()
     }
 
-    /// Returns a finding where the audit log has more bindings by the scheduler, before the last marker, than were judged. A pod that was bound and deleted
-    /// while the watch missed versions cannot be judged, so a run with such a gap proves less and is not a failure.
+    /// Returns a finding where the audit log has more bindings by the scheduler, before the last marker, than were judged. A pod that was
+    /// bound and deleted while the watch missed versions cannot be judged, so a run with such a gap proves less and is not a failure.
     pub(super) fn unjudged(&self) -> Option<Finding> {
         let (bound, judged) = (self.audit.bound_before_marker(), self.judged_bindings());
         (self.gaps == 0 && judged < bound)

@@ -106,8 +106,8 @@ fn queue_of(state: &ClusterState, pod: &PodFact) -> Option<String> {
     state.group(&pod.group).map(|group| group.queue.clone())
 }
 
-/// Describes the queue that is below its guarantee without this pod. `asking` are the queues of the PodGroups that wait: nothing is said about a queue that
-/// one of them is in or below.
+/// Describes the queue that is below its guarantee without this pod. `asking` are the queues of the PodGroups that wait: nothing is said
+/// about a queue that one of them is in or below.
 fn below_guarantee(state: &ClusterState, uid: &str, asking: &[String], from: i64) -> Option<String> {
     let victim = state.pods.get(uid)?;
     let (release, lost) = (victim.track.now()?.served?, &victim.track.now()?.requests);

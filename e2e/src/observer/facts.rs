@@ -14,8 +14,8 @@ use super::request::effective;
 /// The names that the cluster under test uses.
 #[derive(Debug, Clone)]
 pub struct Names {
-    /// The scheduler names that the schedulers under test serve, each with the number of its scheduler. All replicas of one release are one scheduler, and
-    /// one scheduler may serve several names. Pods of other names only use capacity of nodes.
+    /// The scheduler names that the schedulers under test serve, each with the number of its scheduler. All replicas of one release are one
+    /// scheduler, and one scheduler may serve several names. Pods of other names only use capacity of nodes.
     pub schedulers: BTreeMap<String, Release>,
     /// The prefix of the names of generated PodGroups. The rest of such a name is a UID.
     pub generated_prefix: String,
@@ -171,8 +171,8 @@ impl Kind {
     }
 }
 
-/// Reads one object. `gone` means that it was deleted; `exact` is described at [`Change::Pod`]. Returns none for the kinds that the history does not follow:
-/// checks 10 and 11 read them as they are.
+/// Reads one object. `gone` means that it was deleted; `exact` is described at [`Change::Pod`]. Returns none for the kinds that the history
+/// does not follow: checks 10 and 11 read them as they are.
 pub fn read(names: &Names, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) -> Option<Change> {
     let meta = &object.metadata;
     let name = meta.name.clone().unwrap_or_default();

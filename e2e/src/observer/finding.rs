@@ -5,7 +5,8 @@ use k8s_openapi::jiff::Timestamp;
 /// One violation of one of the eleven checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The number of the check, 1 to 11. It is 0 when the observer itself could not see; this must fail a case, too, because then no finding proves nothing.
+    /// The number of the check, 1 to 11. It is 0 when the observer itself could not see; this must fail a case, too, because then no
+    /// finding proves nothing.
     pub check: u8,
     /// The object, as `kind namespace/name`.
     pub object: String,

@@ -22,8 +22,8 @@ pub struct Gangs {
 }
 
 impl Gangs {
-    /// Records that the scheduler bound a member. Changes by other clients since `from` (milliseconds) are forgiven: a member that another client deleted
-    /// still counts, and the least `minMember` is taken.
+    /// Records that the scheduler bound a member. Changes by other clients since `from` (milliseconds) are forgiven: a member that another
+    /// client deleted still counts, and the least `minMember` is taken.
     pub fn bound(&mut self, state: &ClusterState, key: &Key, from: i64) {
         let minima = state.groups.get(key).into_iter().flat_map(|track| track.since(from)).flatten();
         let Some(wanted) = minima.map(|group| group.min_member).min() else { return };

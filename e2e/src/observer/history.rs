@@ -6,7 +6,8 @@
 //!   watch of queues  ──┘            judged once, in order                 the last moments: a slower watch may still insert a change
 //! ```
 //!
-//! A change may arrive even later, with a place in the part that was already judged. Then the whole history is judged again, and findings may appear or go.
+//! A change may arrive even later, with a place in the part that was already judged. Then the whole history is judged again, and findings
+//! may appear or go.
 //!
 //! The time of a change is the earliest arrival of any change with the same or a later resourceVersion: at that time it had certainly happened.
 

@@ -149,8 +149,8 @@ impl Judge {
         wrong
     }
 
-    /// Returns whether a change is a binding: a pod of the scheduler that had no node and now has one. A pod that was never seen without a node is one where
-    /// it has the annotation that a binding writes.
+    /// Returns whether a change is a binding: a pod of the scheduler that had no node and now has one. A pod that was never seen without a
+    /// node is one where it has the annotation that a binding writes.
     fn is_binding(&self, change: &Change) -> Binding {
         let Change::Pod { uid, now: Some(now), exact } = change else { return Binding::None };
         if now.served.is_none() || now.node.is_none() {
@@ -177,7 +177,8 @@ impl Judge {
         (!now.as_ref().is_some_and(|now| now.waits())).then(|| before.clone())
     }
 
-    /// Judges the bindings that a list has shown, in the state at the end of the list: every pod that exists then was there when the last of them was bound.
+    /// Judges the bindings that a list has shown, in the state at the end of the list: every pod that exists then was there when the last
+    /// of them was bound.
     fn judge_listed(&mut self, at: i64, from: i64) {
         let from = from.max(at.saturating_sub(self.state.keep));
         for uid in std::mem::take(&mut self.unplaced) {

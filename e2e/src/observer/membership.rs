@@ -2,8 +2,8 @@
 
 use kube::api::ObjectMeta;
 
-/// Returns the PodGroup of the whole JobSet, if the pod asks for it. The annotation has a meaning only beside the labels of a JobSet: its name, the number
-/// of its restarts, and the number of its Jobs.
+/// Returns the PodGroup of the whole JobSet, if the pod asks for it. The annotation has a meaning only beside the labels of a JobSet: its
+/// name, the number of its restarts, and the number of its Jobs.
 pub(super) fn of_jobset(meta: &ObjectMeta) -> Option<String> {
     let asks = meta.annotations.as_ref()?.get("podgroup.dev/gang")? == "jobset";
     let label = |name: &str| meta.labels.as_ref()?.get(&format!("jobset.sigs.k8s.io/{name}"));
@@ -13,8 +13,8 @@ pub(super) fn of_jobset(meta: &ObjectMeta) -> Option<String> {
     asks.then(|| format!("jobset-{name}-{attempt}"))
 }
 
-/// Returns the PodGroup of its group of a LeaderWorkerSet, if the pod asks for it. The annotation has a meaning only beside the labels with the name of the
-/// LeaderWorkerSet, the number of the group and the revision of the template, and the annotation with its size.
+/// Returns the PodGroup of its group of a LeaderWorkerSet, if the pod asks for it. The annotation has a meaning only beside the labels with
+/// the name of the LeaderWorkerSet, the number of the group and the revision of the template, and the annotation with its size.
 pub(super) fn of_lws(meta: &ObjectMeta) -> Option<String> {
     let label = |name: &str| meta.labels.as_ref()?.get(&format!("leaderworkerset.sigs.k8s.io/{name}"));
     let annotations = meta.annotations.as_ref()?;

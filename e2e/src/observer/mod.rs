@@ -9,7 +9,8 @@
 //!   audit log ─────────────────────────────────────────────► audit ──┘
 //! ```
 //!
-//! The modules `watch` and `constraints::oracle` do I/O, and so does `core`, which reads the audit log (`crate::audit_log`). `Observer` in `observing` is the public interface. All other modules are pure.
+//! The modules `watch` and `constraints::oracle` do I/O, and so does `core`, which reads the audit log (`crate::audit_log`). `Observer` in
+//! `observing` is the public interface. All other modules are pure.
 //!
 //! **What it cannot see.**
 //!

@@ -30,8 +30,8 @@ pub fn without_owner(state: &ClusterState, key: &Key) -> Option<String> {
     }
 }
 
-/// Check 2 for one PodGroup: names another PodGroup with the same owner, if the controller created one of the two. An attempt of a JobSet may begin before the pods
-/// of the last one are gone, so its attempts are allowed.
+/// Check 2 for one PodGroup: names another PodGroup with the same owner, if the controller created one of the two. An attempt of a JobSet
+/// may begin before the pods of the last one are gone, so its attempts are allowed.
 pub fn twin(state: &ClusterState, key: &Key) -> Option<String> {
     let here = |group: &&GroupFact| !group.terminating;
     let group = state.group(key).filter(here)?;
@@ -49,7 +49,8 @@ fn attempt_of(key: &Key) -> Option<&str> {
     attempt.bytes().all(|byte| byte.is_ascii_digit()).then_some(jobset)
 }
 
-/// Check 5: returns every queue with a `status.allocated` that differs from the requests of its pods and of the pods in its descendants, with the reason.
+/// Check 5: returns every queue with a `status.allocated` that differs from the requests of its pods and of the pods in its descendants,
+/// with the reason.
 ///
 /// A dimension that no pod requests may be missing or 0. `pods` is compared only when the status contains it, because not every writer sets it.
 pub fn wrong_allocated(state: &ClusterState) -> Vec<(String, String)> {

@@ -24,7 +24,8 @@ use crate::audit_log::{AuditLog, Position};
 
 /// How often the observer judges the history and reads the log.
 const BEAT: Duration = Duration::from_millis(100);
-/// How long a change is held back, in milliseconds, so that a slower watch can still insert an earlier change. An even later change causes a new judgement.
+/// How long a change is held back, in milliseconds, so that a slower watch can still insert an earlier change. An even later change causes
+/// a new judgement.
 const HOLD: i64 = 1000;
 /// How long to wait until the watches reach the state of a list, and until the log shows a request of the observer.
 const CATCH_UP: Duration = Duration::from_secs(30);
@@ -96,8 +97,9 @@ impl Absences {
         self.0.with(|core| core.absent(at_most));
     }
 
-    /// Makes the graces longer than [`Observer::patient`] did: a fault has come whose effect lasts for `extra`. A state that is wrong now may be wrong for so long; one
-    /// that becomes wrong meanwhile, for what is left of that time; a later one, not at all longer. [`Observer::strict`] ends it earlier.
+    /// Makes the graces longer than [`Observer::patient`] did: a fault has come whose effect lasts for `extra`. A state that is wrong now
+    /// may be wrong for so long; one that becomes wrong meanwhile, for what is left of that time; a later one, not at all longer.
+    /// [`Observer::strict`] ends it earlier.
     pub fn longer(&self, extra: Duration) {
         let extra = i64::try_from(extra.as_millis()).unwrap_or(i64::MAX);
         self.0.with(|core| core.longer(extra));
@@ -149,7 +151,8 @@ impl Observer {
         Ok(Self { client, shared, has_log, tasks })
     }
 
-    /// Returns the findings so far, about one second behind the present. An empty result is not a proof yet: see [`Observer::at_rest`] and [`Observer::stop`].
+    /// Returns the findings so far, about one second behind the present. An empty result is not a proof yet: see [`Observer::at_rest`] and
+    /// [`Observer::stop`].
     pub fn findings(&self) -> Vec<Finding> {
         self.shared.with(|core| core.findings())
     }
@@ -193,8 +196,8 @@ impl Observer {
 
     /// Makes the graces longer by `extra`, until [`Observer::strict`], while the connection of the programs to the API server is bad on purpose.
     ///
-    /// Checks 1, 2, 6 and 9 wait longer. Checks 3 and 4 forgive for longer (at most one minute) that the scheduler has not seen changes by *other* clients.
-    /// A pod that the scheduler bound itself always counts at once.
+    /// Checks 1, 2, 6 and 9 wait longer. Checks 3 and 4 forgive for longer (at most one minute) that the scheduler has not seen changes by
+    /// *other* clients. A pod that the scheduler bound itself always counts at once.
     pub fn patient(&self, extra: Duration) {
         let extra = i64::try_from(extra.as_millis()).unwrap_or(i64::MAX);
         self.shared.with(|core| core.patient(extra));
@@ -234,8 +237,8 @@ impl Observer {
         }
     }
 
-    /// Sees everything up to now, ends the watches and returns all findings, and how many bindings were judged by constraints. Check 5 is not included,
-    /// because only the case knows whether the cluster is at rest.
+    /// Sees everything up to now, ends the watches and returns all findings, and how many bindings were judged by constraints. Check 5 is
+    /// not included, because only the case knows whether the cluster is at rest.
     pub async fn stop(mut self) -> (Vec<Finding>, JudgedConstraints) {
         let complete = self.catch_up().await;
         self.tasks.shutdown().await;

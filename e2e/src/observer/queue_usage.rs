@@ -3,8 +3,9 @@
 //! That tree may be older than the present one. For each queue above the pod in the older tree, two limits hold:
 //!
 //! 1. The pod, and all pods that were bound before the tree was replaced, fit the capability in that tree.
-//! 2. The pod, and all pods that are below the queue in that tree *and in all later trees*, fit the highest capability that the queue had in these
-//!    trees. The scheduler decides on one pod after another. When it decided on the last of them, it counted all of them for this queue, in one of these trees.
+//! 2. The pod, and all pods that are below the queue in that tree *and in all later trees*, fit the highest capability that the queue had
+//!    in these trees. The scheduler decides on one pod after another. When it decided on the last of them, it counted all of them for this
+//!    queue, in one of these trees.
 //!
 //! A pod that the scheduler bound later is forgiven by limit 1, because the scheduler may have decided on it with a newer tree. So a queue that was
 //! moved excuses the pods for which the sum differs. A change of another part of the tree excuses nothing: limit 2 then counts every pod.

@@ -3,7 +3,8 @@
 //! * Containers and sidecars (init containers with restartPolicy Always) run together. An init container runs together with the sidecars that
 //!   were started before it. The larger of both sums counts.
 //! * A pod-level request replaces the sum in its dimensions. The overhead is added.
-//! * During a resize of a container or of the pod as a whole the largest of the desired, the allocated and the actual request counts. An infeasible resize does not count.
+//! * During a resize of a container or of the pod as a whole the largest of the desired, the allocated and the actual request counts. An
+//!   infeasible resize does not count.
 
 use serde_json::Value;
 

@@ -231,7 +231,8 @@ impl ClusterState {
         self.pods.get(uid).is_some_and(|pod| pod.bound_by.is_some() && !bound(pod))
     }
 
-    /// Returns a queue and its ancestors up to root, in the tree of a resourceVersion. It ends early at a missing parent and is bounded in case of a cycle.
+    /// Returns a queue and its ancestors up to root, in the tree of a resourceVersion. It ends early at a missing parent and is bounded in
+    /// case of a cycle.
     pub fn path(&self, queue: &str, version: u64) -> Vec<String> {
         let mut path = Vec::new();
         let mut next = Some(queue.to_owned());

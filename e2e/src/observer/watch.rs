@@ -140,7 +140,8 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Returns whether everything up to the given state has been seen. A watch is ordered, so a newer version, or the last version of every object, is enough.
+    /// Returns whether everything up to the given state has been seen. A watch is ordered, so a newer version, or the last version of every
+    /// object, is enough.
     pub(super) fn has(&self, reached: &Reached) -> bool {
         let seen = |uid: &String, version: u64| self.objects.get(uid).is_some_and(|(known, _)| *known >= version);
         self.newest >= reached.version

@@ -1,14 +1,14 @@
 //! How does the API server reach the webhooks of an operator that runs as a process?
 //!
-//! In a cluster a Service leads to the operator's pod, and a kubelet mounts the Secret into which the operator has written its certificate. Here the Services are
-//! names of this machine (`tools/operators.sh`), and this module does the kubelet's part:
+//! In a cluster a Service leads to the operator's pod, and a kubelet mounts the Secret into which the operator has written its certificate.
+//! Here the Services are names of this machine (`tools/operators.sh`), and this module does the kubelet's part:
 //!
 //! ```text
 //! webhook configurations get the port ─▶ the operator starts ─▶ it writes its certificate into the Secret ─▶ the Secret becomes files ─▶ it serves
 //! ```
 //!
-//! The operators serve the certificate of their temporary folder, which is a folder of the case. But they wait for a file in a folder that is the same for all of
-//! them on a machine ([`AWAITED`]), so one operator starts after the other.
+//! The operators serve the certificate of their temporary folder, which is a folder of the case. But they wait for a file in a folder that
+//! is the same for all of them on a machine ([`AWAITED`]), so one operator starts after the other.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

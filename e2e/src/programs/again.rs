@@ -1,7 +1,8 @@
-//! Decides whether a program that ended by itself is started again: only if it says that it lost its lease, and only a few times. Also finds in a log why it ended.
+//! Decides whether a program that ended by itself is started again: only if it says that it lost its lease, and only a few times. Also
+//! finds in a log why it ended.
 //!
-//! A leader that cannot renew its lease must end with status 1 (`docs/operations.md`), and its kubelet starts it again. Every other end is a failure: another
-//! status, a signal, a panic, a log without that message.
+//! A leader that cannot renew its lease must end with status 1 (`docs/operations.md`), and its kubelet starts it again. Every other end is
+//! a failure: another status, a signal, a panic, a log without that message.
 
 /// The largest number of restarts in one case. A program that loses its lease more often does not renew it.
 pub(super) const AT_MOST: u32 = 3;
@@ -9,8 +10,8 @@ pub(super) const AT_MOST: u32 = 3;
 /// How many last lines of a log are searched: other tasks may still log between the loss of the lease and the end of the process.
 const LAST: usize = 100;
 
-/// Returns whether a process that ended with `code` (`None`: by a signal) is started again. `log` is the end of its log since its start, `lease` is the
-/// `namespace/name` of its lease, and `before` is the number of restarts so far.
+/// Returns whether a process that ended with `code` (`None`: by a signal) is started again. `log` is the end of its log since its start,
+/// `lease` is the `namespace/name` of its lease, and `before` is the number of restarts so far.
 pub(super) fn starts_again(code: Option<i32>, log: &str, lease: &str, before: u32) -> bool {
     let lost = format!("error=\"the lease {lease} is lost: ");
     let last: Vec<&str> = log.lines().rev().take(LAST).collect();

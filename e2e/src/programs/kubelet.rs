@@ -1,8 +1,8 @@
 //! Starts a program again that lost its lease, in a task beside the case. Only for cases under the mix of faults.
 //!
-//! On a busy machine the mix can stop a leader from renewing its lease until the renew deadline. The leader then ends, as it must, and its kubelet
-//! starts it again; see `again`. Until it leads again, one lease duration later, no program acts. So the waits of the case do not count that time, and the
-//! observer waits, too, until the program leads again.
+//! On a busy machine the mix can stop a leader from renewing its lease until the renew deadline. The leader then ends, as it must, and its
+//! kubelet starts it again; see `again`. Until it leads again, one lease duration later, no program acts. So the waits of the case do not
+//! count that time, and the observer waits, too, until the program leads again.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::wait::{Patience, Seen, millis, secs, wait_until};
 /// The lease duration of a program under the mix.
 pub const LEASE: Duration = secs(60);
 
-/// The longest time from the end of a program until it leads again. It must see its own old lease unchanged for one lease duration. The rest (start, first
-/// read of the lease, requests that a fault ended) once took 50 s on a slow machine.
+/// The longest time from the end of a program until it leads again. It must see its own old lease unchanged for one lease duration. The
+/// rest (start, first read of the lease, requests that a fault ended) once took 50 s on a slow machine.
 const AWAY: Duration = LEASE.saturating_mul(2);
 
 /// Restarts programs that lost their lease. Dropping it ends that.

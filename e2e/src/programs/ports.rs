@@ -12,8 +12,8 @@ use crate::scratch;
 /// The ports that this process has given out. A program opens its port some time later, and again after a restart, so no port is given out twice.
 static GIVEN_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Returns a port that is free and has not been given out. It is outside the range for outgoing connections (32768 and up) and outside the ports of kwokctl
-/// (32767 downwards), so that it stays free for a while.
+/// Returns a port that is free and has not been given out. It is outside the range for outgoing connections (32768 and up) and outside the
+/// ports of kwokctl (32767 downwards), so that it stays free for a while.
 pub(crate) fn free_port() -> Result<u16> {
     let mut dice = Dice(scratch::random());
     let mut given = GIVEN_OUT.lock().unwrap_or_else(PoisonError::into_inner);

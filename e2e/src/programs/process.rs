@@ -1,7 +1,7 @@
 //! The state of a program's process: it runs, the case has stopped it, or it lost its lease and waits for its restart.
 //!
-//! A case and the kubelet share the process, and each takes every step under one lock. After a case has stopped a waiting process, or dropped its program,
-//! the process is not started any more.
+//! A case and the kubelet share the process, and each takes every step under one lock. After a case has stopped a waiting process, or
+//! dropped its program, the process is not started any more.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};

@@ -1,8 +1,8 @@
 //! The programs of a cluster that are not ours: the kubelets, and the controllers of kube-controller-manager.
 //!
-//! They see each change of an object a moment later, and write what the real ones would: [`kubelet`] runs bound pods and ends deleted ones, [`workloads`] creates and
-//! deletes the pods of owners. Their rules are the simplest that the programs depend on. What happens between two writes of the real ones is shown on the real
-//! control plane.
+//! They see each change of an object a moment later, and write what the real ones would: [`kubelet`] runs bound pods and ends deleted ones,
+//! [`workloads`] creates and deletes the pods of owners. Their rules are the simplest that the programs depend on. What happens between two
+//! writes of the real ones is shown on the real control plane.
 
 pub mod kubelet;
 pub mod workloads;

@@ -1,7 +1,8 @@
-//! What do the controllers of Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets do? They create and delete pods until there are as many as are wanted.
+//! What do the controllers of Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets do? They create and delete pods until there are
+//! as many as are wanted.
 //!
-//! A Deployment has one ReplicaSet for each template. After a change of the template it scales the older ones to 0 and the new one up at once (`Recreate` without
-//! its wait). A StatefulSet creates all pods at once, or with `OrderedReady` each after the one before it runs.
+//! A Deployment has one ReplicaSet for each template. After a change of the template it scales the older ones to 0 and the new one up at
+//! once (`Recreate` without its wait). A StatefulSet creates all pods at once, or with `OrderedReady` each after the one before it runs.
 
 use serde_json::{Value, json};
 

@@ -191,7 +191,8 @@ fn scale(world: &World, words: &Words) -> Result<()> {
     change(world, kind, namespace(words), name, &json!({ "spec": { field: size } }))
 }
 
-/// Deletes objects: `delete pod a b`, `delete group g`. With `now` pods are gone without their grace period; with `orphaned` what the object owns stays.
+/// Deletes objects: `delete pod a b`, `delete group g`. With `now` pods are gone without their grace period; with `orphaned` what the
+/// object owns stays.
 fn delete(world: &World, words: &Words) -> Result<()> {
     let kind = World::kind(words.at(1)?)?;
     let namespace = if kind.namespaced { namespace(words) } else { "" };

@@ -79,8 +79,8 @@ fn phase(world: &World, words: &Words) -> Result<Option<String>> {
     differs(seen == words.at(2)?, || format!("the phase is {seen}"))
 }
 
-/// `why g "is over its quota"`: the condition of the PodGroup contains the text; `why g nothing`: it does not wait. `why pod p "…"` reads the pod's condition,
-/// and `why pods g 3 "…"` says how many pods have it.
+/// `why g "is over its quota"`: the condition of the PodGroup contains the text; `why g nothing`: it does not wait. `why pod p "…"` reads
+/// the pod's condition, and `why pods g 3 "…"` says how many pods have it.
 fn why(world: &World, words: &Words) -> Result<Option<String>> {
     let inside = world.server.inside();
     if words.at(1)? == "pods" && words.plain.len() == 5 {
@@ -136,8 +136,8 @@ fn pointer(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{}", path.replace('.', "/")) }
 }
 
-/// Returns the value at a path. Keys with dots stand behind slashes: `/metadata/labels/a.b~1c`. In a list, a number is a place, a word the name or type of an element, and
-/// `field=value` the element with this field.
+/// Returns the value at a path. Keys with dots stand behind slashes: `/metadata/labels/a.b~1c`. In a list, a number is a place, a word the
+/// name or type of an element, and `field=value` the element with this field.
 fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut at = object;
     for step in pointer(path).split('/').skip(1) {
@@ -197,7 +197,8 @@ fn exists(world: &World, words: &Words) -> Result<Option<String>> {
     differs(there == (words.at(0)? == "exists"), || if there { "it exists".to_owned() } else { "it does not exist".to_owned() })
 }
 
-/// `requests 3 patch podgroups of g by scheduler`: how many such requests came since `mark`. `requests 0 writes` counts all that change objects, but for leases.
+/// `requests 3 patch podgroups of g by scheduler`: how many such requests came since `mark`. `requests 0 writes` counts all that change
+/// objects, but for leases.
 fn requests(world: &World, words: &Words) -> Result<Option<String>> {
     let said = words.plain.get(2..).unwrap_or_default().join(" ");
     let (action, code) = said.split_once(" answered ").map_or((&*said, None), |(action, code)| (action, code.parse::<u16>().ok()));

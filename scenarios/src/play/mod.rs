@@ -6,8 +6,8 @@
 //!        ─▶ observer: nothing wrong with what the API shows
 //! ```
 //!
-//! The clock is tokio's paused one. It jumps to the next timer when nothing is left to do, so an hour of a scenario takes moments, and no result depends on how
-//! fast the machine is.
+//! The clock is tokio's paused one. It jumps to the next timer when nothing is left to do, so an hour of a scenario takes moments, and no
+//! result depends on how fast the machine is.
 
 mod actions;
 mod checks;

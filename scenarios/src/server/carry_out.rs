@@ -141,7 +141,8 @@ fn preconditions(object: &Value, wanted: &Value, request: &Request) -> Result<()
     Ok(())
 }
 
-/// Binds a pod, as `registry/core/pod/storage` of Kubernetes does: it checks UID and version, that the pod has no node, no gate and is not being deleted.
+/// Binds a pod, as `registry/core/pod/storage` of Kubernetes does: it checks UID and version, that the pod has no node, no gate and is not
+/// being deleted.
 fn bind(store: &mut Store, request: &Request) -> Result<(u16, Value), Refusal> {
     let pod = existing(store, request)?.clone();
     preconditions(&pod, &request.body["metadata"], request)?;

@@ -4,10 +4,11 @@
 //!  program ─▶ kube::Client ─▶ request ─▶ orders (late, lost, 409 …) ─▶ carry_out ─▶ store ─▶ watches ─▶ programs
 //! ```
 //!
-//! A request has a task of its own, so it is carried out also if its sender is gone, as on a real connection. It takes [`ON_THE_WAY`] to the server, so that the
-//! watch events of one request and the answer to it come in an order that a real server has too.
+//! A request has a task of its own, so it is carried out also if its sender is gone, as on a real connection. It takes [`ON_THE_WAY`] to
+//! the server, so that the watch events of one request and the answer to it come in an order that a real server has too.
 //!
-//! What it does not have: defaults and schemas, admission policies, rights, apiserver replicas that are behind. The cases on the real control plane have those.
+//! What it does not have: defaults and schemas, admission policies, rights, apiserver replicas that are behind. The cases on the real
+//! control plane have those.
 
 pub mod carry_out;
 pub mod kinds;

@@ -1,6 +1,7 @@
 //! Which objects exist, in which version, and what happened to them?
 //!
-//! One resourceVersion grows over all kinds, as etcd's revision does. The log keeps every change, so a watch can begin at any version that is not compacted.
+//! One resourceVersion grows over all kinds, as etcd's revision does. The log keeps every change, so a watch can begin at any version that
+//! is not compacted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -274,7 +275,8 @@ impl Store {
         self.watchers.retain(|watcher| watcher.sender != sender);
     }
 
-    /// Lets the open watches of a kind say nothing; without a name of a program those of all. With `repeating` they go on with bookmarks of this version.
+    /// Lets the open watches of a kind say nothing; without a name of a program those of all. With `repeating` they go on with bookmarks of
+    /// this version.
     pub fn silence(&mut self, plural: &str, sender: Option<&str>, repeating: bool) {
         for watcher in self.watchers.iter_mut().filter(|watcher| is_of(watcher, plural, sender)) {
             watcher.kept.get_or_insert_default();

@@ -1,8 +1,8 @@
 //! Does the accounting depend on the order in which the events of a history come (B4)?
 //!
-//! The events of one object keep their order. But a watch that breaks restarts at an older point or with a list, so older events come once more, and then all later
-//! ones. Between objects there is no order at all. There is none either between the events of the cluster and our own actions, so a pod that we placed comes
-//! in its final state.
+//! The events of one object keep their order. But a watch that breaks restarts at an older point or with a list, so older events come once
+//! more, and then all later ones. Between objects there is no order at all. There is none either between the events of the cluster and our
+//! own actions, so a pod that we placed comes in its final state.
 
 use std::collections::BTreeMap;
 

@@ -152,7 +152,8 @@ where
     Ok(())
 }
 
-/// One pod has as many claims as a pod may have, each with a selector that is not too large by itself. There are many free volumes to compare them with.
+/// One pod has as many claims as a pod may have, each with a selector that is not too large by itself. There are many free volumes to
+/// compare them with.
 async fn large_selectors_of_one_pod(w: &mut World, client: &Client) -> Result<()> {
     let names: Vec<String> = (0..OF_ONE_POD).map(|at| format!("selects-{at}")).collect();
     let selector = requirements(MOST_REQUIREMENTS);
@@ -166,7 +167,8 @@ async fn large_selectors_of_one_pod(w: &mut World, client: &Client) -> Result<()
     stays_unbound(w, "selects", 0).await
 }
 
-/// A crowd of claims without a volume, each named by a pod. Every pod says why it waits; PodGroups beside it run at once, also one with a claim of its own.
+/// A crowd of claims without a volume, each named by a pod. Every pod says why it waits; PodGroups beside it run at once, also one with a
+/// claim of its own.
 async fn many_claims(w: &mut World, client: &Client, crowd: usize) -> Result<()> {
     let pid = process::find(w.cluster().scratch().folder(), chart::SCHEDULER)?;
     let (before, busy) = (process::memory(pid)?.now, process::processor_seconds(pid)?);

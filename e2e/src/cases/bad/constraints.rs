@@ -118,8 +118,8 @@ async fn device_of_a_class(w: &mut World, client: &Client) -> Result<()> {
     delete(client, "by-class").await
 }
 
-/// Foreign pods with 10,000 distinct terms, and with more selectors of one kind than are told apart: they keep away what they select, and others are bound at once.
-/// The memory of the scheduler stays bounded.
+/// Foreign pods with 10,000 distinct terms, and with more selectors of one kind than are told apart: they keep away what they select, and
+/// others are bound at once. The memory of the scheduler stays bounded.
 async fn many_terms(w: &mut World, client: &Client, foreign: Terms) -> Result<()> {
     let port = w.scheduler()?.port();
     for (name, zone) in [("crowd", "a"), ("crowd-2", "b"), ("crowd-3", "a")] {

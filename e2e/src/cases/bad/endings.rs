@@ -12,8 +12,8 @@ use crate::workloads::owner::{Kind, Owner, delete_as, groups_made};
 use crate::world::World;
 use tokio::time::sleep;
 
-/// 50 Deployments, StatefulSets and Jobs are created and deleted at once, so that they vanish between any two calls. Nothing is left over, and each costs
-/// a bounded number of calls.
+/// 50 Deployments, StatefulSets and Jobs are created and deleted at once, so that they vanish between any two calls. Nothing is left over,
+/// and each costs a bounded number of calls.
 pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;

@@ -11,8 +11,9 @@ use crate::world::World;
 
 const MIN_RESOURCES: &str = "scheduling.volcano.sh/group-min-resources";
 
-/// Annotations of 200 KiB (the API server accepts 256), values that grow when they are written, a minResources that is not JSON, a negative one, a
-/// min-member that is not a number. Only the bad value is ignored, and one Event on the Deployment names it. The pods run, and other pods do not wait.
+/// Annotations of 200 KiB (the API server accepts 256), values that grow when they are written, a minResources that is not JSON, a negative
+/// one, a min-member that is not a number. Only the bad value is ignored, and one Event on the Deployment names it. The pods run, and other
+/// pods do not wait.
 pub(in crate::cases) async fn values(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "32"), ("memory", "64Gi")]).await?;

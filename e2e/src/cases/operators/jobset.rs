@@ -34,9 +34,9 @@ const PODS: &str = "jobset.sigs.k8s.io/jobset-name=paralleljobs";
 const WORKERS: &str = "/spec/replicatedJobs/0/template/spec/template/metadata";
 const DRIVER: &str = "/spec/replicatedJobs/1/template/spec/template/metadata";
 
-/// E2. First without the opt-in: our controller makes a PodGroup for each Job, and with room for four of five one role runs without the other. Then with it: the JobSet
-/// waits with room for four and runs with room for all. It is suspended and resumed, ends, restarts as a whole after a failed worker, and leaves nothing. Last with a
-/// PodGroup of the user.
+/// E2. First without the opt-in: our controller makes a PodGroup for each Job, and with room for four of five one role runs without the
+/// other. Then with it: the JobSet waits with room for four and runs with room for all. It is suspended and resumed, ends, restarts as a
+/// whole after a failed worker, and leaves nothing. Last with a PodGroup of the user.
 pub(super) async fn job_set(w: &mut World) -> Result<()> {
     let client = w.client();
     let Started { operator, sets, file } = begin(w).await?;
@@ -125,7 +125,8 @@ async fn begin(w: &World) -> Result<Started> {
     Ok(Started { operator, sets, file })
 }
 
-/// Applies the manifest of the page with room for four of its five pods: they wait in one PodGroup of the JobSet. Then a second node has room for all.
+/// Applies the manifest of the page with room for four of its five pods: they wait in one PodGroup of the JobSet. Then a second node has
+/// room for all.
 async fn waits_and_runs_whole(w: &World, file: &str) -> Result<()> {
     let client = w.client();
     apply(w.cluster(), file).await?;

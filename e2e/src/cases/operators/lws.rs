@@ -30,8 +30,8 @@ pub(super) const FLAG: &str = "--leader-elect=false";
 const SET: &str = "lws-sample-volcano";
 const PODS: &str = "leaderworkerset.sigs.k8s.io/name=lws-sample-volcano";
 
-/// E4. Two groups of four wait with room for three. With room for seven one of them runs, with room for all both. A container restarts, and its group starts anew. The
-/// set is scaled and deleted. Only the PodGroups of the operator exist meanwhile.
+/// E4. Two groups of four wait with room for three. With room for seven one of them runs, with room for all both. A container restarts, and
+/// its group starts anew. The set is scaled and deleted. Only the PodGroups of the operator exist meanwhile.
 pub(super) async fn groups(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "3"), ("memory", "64Gi")]).await?;

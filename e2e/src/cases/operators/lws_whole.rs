@@ -29,9 +29,9 @@ const GROUP: &str = "leaderworkerset.sigs.k8s.io/group-index";
 /// The metadata of the only pod template.
 const TEMPLATE: &str = "/spec/leaderWorkerTemplate/workerTemplate/metadata";
 
-/// E6. First without the opt-in: our controller makes a PodGroup for each StatefulSet, and 11 of 12 pods start where there is room for 11. Then with it: two groups of
-/// four run and the third waits. With room for all it runs, too. A container restarts, and its group starts anew. The set is scaled and deleted, and leaves nothing.
-/// Last with workers that are created when their leader is ready.
+/// E6. First without the opt-in: our controller makes a PodGroup for each StatefulSet, and 11 of 12 pods start where there is room for 11.
+/// Then with it: two groups of four run and the third waits. With room for all it runs, too. A container restarts, and its group starts
+/// anew. The set is scaled and deleted, and leaves nothing. Last with workers that are created when their leader is ready.
 pub(super) async fn set(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "11"), ("memory", "64Gi")]).await?;
@@ -102,7 +102,8 @@ async fn without_opt_in(client: &Client) -> Result<()> {
     holds_for(secs(2), "11 of 12 pods have a node", eleven).await
 }
 
-/// Waits until two of three groups have their nodes, then fails if a pod of the third gets one within two seconds. Returns the number of the third group.
+/// Waits until two of three groups have their nodes, then fails if a pod of the third gets one within two seconds. Returns the number of
+/// the third group.
 async fn two_groups_run(client: &Client) -> Result<String> {
     let state = || async {
         let mut bound: BTreeMap<String, usize> = BTreeMap::new();

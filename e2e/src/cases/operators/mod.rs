@@ -1,6 +1,7 @@
 //! Rows E: operators of other projects create PodGroups and pods, and our programs place them.
 //!
-//! Each case applies the manifest of its page in docs/integrations, with the flags and the scheduler names that the page states. So the page says what was tested.
+//! Each case applies the manifest of its page in docs/integrations, with the flags and the scheduler names that the page states. So the
+//! page says what was tested.
 
 mod jobset;
 mod lws;
@@ -192,8 +193,8 @@ async fn delete(api: &Api<DynamicObject>, name: &str) -> Result<()> {
     delete_with(&DeleteParams::foreground(), api, name).await
 }
 
-/// Deletes an operator's object as `kubectl delete` does: before what it owns. With foreground deletion some operators create what it owns again and again while it
-/// waits for its dependents: Trainer the JobSet, LeaderWorkerSet 0.6.0 the StatefulSet of the leaders.
+/// Deletes an operator's object as `kubectl delete` does: before what it owns. With foreground deletion some operators create what it owns
+/// again and again while it waits for its dependents: Trainer the JobSet, LeaderWorkerSet 0.6.0 the StatefulSet of the leaders.
 async fn delete_owner_first(api: &Api<DynamicObject>, name: &str) -> Result<()> {
     delete_with(&DeleteParams::background(), api, name).await
 }

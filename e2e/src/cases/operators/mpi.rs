@@ -29,8 +29,8 @@ pub(super) const SCHEDULER: &str = "volcano";
 const PODS: &str = "training.kubeflow.org/job-name=pi";
 const LAUNCHER: &str = "training.kubeflow.org/job-name=pi,training.kubeflow.org/job-role=launcher";
 
-/// E1. A gang of a launcher and two workers waits with room for two, and runs with room for all. It is suspended, resumed and scaled, loses a worker, and ends.
-/// A second one is deleted while it runs. Nothing is left of either.
+/// E1. A gang of a launcher and two workers waits with room for two, and runs with room for all. It is suspended, resumed and scaled, loses
+/// a worker, and ends. A second one is deleted while it runs. Nothing is left of either.
 pub(super) async fn mpi_job(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "2"), ("memory", "64Gi")]).await?;

@@ -97,8 +97,8 @@ pub(super) async fn with_spec(cluster: &Cluster, file: &str, kind: &str, fields:
     variant(cluster, file, kind, &[("/spec", spec)]).await
 }
 
-/// Fails unless the manifest of the page is the example of the project, but for images, requests, scheduler names and the annotations that make a gang. `ours` is
-/// the manifest without what else the page adds.
+/// Fails unless the manifest of the page is the example of the project, but for images, requests, scheduler names and the annotations that
+/// make a gang. `ours` is the manifest without what else the page adds.
 pub(super) async fn is_their_example(cluster: &Cluster, mut ours: Value, operator: &Operator, kind: &str) -> Result<()> {
     let mut theirs = as_read(cluster, path(&operator.example())?, kind).await?;
     for manifest in [&mut ours, &mut theirs] {

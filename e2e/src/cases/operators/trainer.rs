@@ -20,8 +20,8 @@ const WEBHOOKS: Webhooks = Webhooks { secret: "kubeflow-trainer-webhook-cert", t
 const JOB: &str = "train";
 const PODS: &str = "jobset.sigs.k8s.io/jobset-name=train";
 
-/// E5. A TrainJob of three nodes becomes a JobSet with one Job, whose PodGroup our controller makes. It waits with room for two and runs with room for all. It is
-/// suspended and resumed, a failed pod is replaced, and it ends.
+/// E5. A TrainJob of three nodes becomes a JobSet with one Job, whose PodGroup our controller makes. It waits with room for two and runs
+/// with room for all. It is suspended and resumed, a failed pod is replaced, and it ends.
 pub(super) async fn train_job(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "2"), ("memory", "64Gi")]).await?;

@@ -24,8 +24,8 @@ const PODS: &str = "training.kubeflow.org/job-name=pytorch-simple";
 const MASTER: &str = "pytorch-simple-master-0";
 const WORKER: &str = "pytorch-simple-worker-0";
 
-/// E3. A gang of a master and a worker waits with room for one, and runs with room for both. A worker fails and is replaced by the operator. The job is suspended,
-/// resumed and scaled, and ends. A second one is deleted while it runs. Nothing is left of either.
+/// E3. A gang of a master and a worker waits with room for one, and runs with room for both. A worker fails and is replaced by the
+/// operator. The job is suspended, resumed and scaled, and ends. A second one is deleted while it runs. Nothing is left of either.
 pub(super) async fn pytorch_job(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "1"), ("memory", "64Gi")]).await?;

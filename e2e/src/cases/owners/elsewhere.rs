@@ -22,8 +22,9 @@ const GROUP_NAME: &str = "scheduling.k8s.io/group-name";
 /// The label that the chart's admission policy writes beside the annotation.
 const GROUP_LABEL: &str = "podgroup.dev/group";
 
-/// The pods of two StatefulSets belong to one PodGroup. Those that the controller makes before it has seen the pods are deleted, and no quota stays
-/// reserved for them. The pods keep the label of the admission policy, which names the PodGroup of their owner, until the controller runs with `--annotate-pods`.
+/// The pods of two StatefulSets belong to one PodGroup. Those that the controller makes before it has seen the pods are deleted, and no
+/// quota stays reserved for them. The pods keep the label of the admission policy, which names the PodGroup of their owner, until the
+/// controller runs with `--annotate-pods`.
 pub(in crate::cases) async fn pods_name_another_group(w: &mut World) -> Result<()> {
     let client = w.client();
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;

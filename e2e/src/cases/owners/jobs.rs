@@ -12,8 +12,8 @@ use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::owner::{Kind, group_name, wait_min_member, wait_no_group};
 use crate::world::World;
 
-/// The manifest of docs/training.md. Its four workers wait where there is room for three, and say why. With room for four they run together, and the Job completes.
-/// Nothing is left when it is deleted.
+/// The manifest of docs/training.md. Its four workers wait where there is room for three, and say why. With room for four they run
+/// together, and the Job completes. Nothing is left when it is deleted.
 pub(in crate::cases) async fn of_the_page(w: &mut World) -> Result<()> {
     const FILE: &str = "docs/training/job.yaml";
     let client = w.client();

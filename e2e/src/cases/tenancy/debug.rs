@@ -1,8 +1,8 @@
 //! A part of row T1: what does a pod of a tenant learn from the debug answers of both programs?
 //!
-//! The programs are standby replicas of their own that listen on every address, as in the chart. They are asked from outside: from an address of this machine that is
-//! no loopback address, with and without a token of the tenant. By default they refuse every such client. With `--secure-serving` they refuse the tenant and answer an
-//! administrator.
+//! The programs are standby replicas of their own that listen on every address, as in the chart. They are asked from outside: from an
+//! address of this machine that is no loopback address, with and without a token of the tenant. By default they refuse every such client.
+//! With `--secure-serving` they refuse the tenant and answer an administrator.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
@@ -71,7 +71,8 @@ pub(super) async fn tells_nothing(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// Waits until an administrator sees the queue of the other tenant: the scheduler knows the cluster, and the request is right. The controller has no such path.
+/// Waits until an administrator sees the queue of the other tenant: the scheduler knows the cluster, and the request is right. The
+/// controller has no such path.
 async fn wait_answer<F: Future<Output = Result<(u16, String)>>>(name: &str, ask: impl Fn() -> F) -> Result<()> {
     wait_until(secs(30), &format!("{name} answers an administrator"), || async {
         let (code, body) = ask().await?;
@@ -103,7 +104,8 @@ async fn start(w: &World, name: &'static str, secure: bool) -> Result<Program> {
     Program::exactly(w.cluster().scratch(), &programs::folder()?, name, &label, flags, &environment, port)
 }
 
-/// Returns an address of this machine that is no loopback address. Connecting a UDP socket sends nothing: it only chooses the address from which packets would go.
+/// Returns an address of this machine that is no loopback address. Connecting a UDP socket sends nothing: it only chooses the address from
+/// which packets would go.
 fn outside() -> Result<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(("198.51.100.1", 9)).context("this machine has no address besides its loopback address, from which a pod would ask")?;

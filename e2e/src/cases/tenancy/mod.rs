@@ -1,7 +1,7 @@
 //! Row T1: with the chart's `tenancy.enabled` a tenant can use nothing that belongs to another tenant (docs/tenancy.md has the table).
 //!
-//! The tenant is a user with the role `edit` in one namespace, with the additions of the chart, and with the right to use one queue. The other tenant has a
-//! Deployment in another namespace and another queue. In the end it must be unchanged and still get its share.
+//! The tenant is a user with the role `edit` in one namespace, with the additions of the chart, and with the right to use one queue. The
+//! other tenant has a Deployment in another namespace and another queue. In the end it must be unchanged and still get its share.
 
 mod attempts;
 mod debug;

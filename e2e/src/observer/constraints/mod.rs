@@ -1,19 +1,22 @@
-//! Check 10: does a binding by the scheduler violate a constraint of its pod, or of the pods that are there? Check 11: can the node mount its volumes?
+//! Check 10: does a binding by the scheduler violate a constraint of its pod, or of the pods that are there? Check 11: can the node mount
+//! its volumes?
 //!
-//! kube-scheduler's own filters are asked (`e2e/tools/oracle`): affinity and anti-affinity, spread, host ports, node affinity, taints, declared features,
-//! and for check 11 those of volumes. kube-scheduler accepts a node for a claim that has no volume yet; here a pod is bound after its claims, so such a claim
-//! is a finding.
-//! Resources are check 3 and are left out of the question. So are nominated nodes, and which nodes a pod prefers: the oracle tests of the scheduler compare those.
+//! kube-scheduler's own filters are asked (`e2e/tools/oracle`): affinity and anti-affinity, spread, host ports, node affinity, taints,
+//! declared features, and for check 11 those of volumes. kube-scheduler accepts a node for a claim that has no volume yet; here a pod is
+//! bound after its claims, so such a claim is a finding. Resources are check 3 and are left out of the question. So are nominated nodes,
+//! and which nodes a pod prefers: the oracle tests of the scheduler compare those.
 //!
 //! ```text
 //!   events ─► log (by resourceVersion) ─► batch of bindings ─► for each binding: the states that the scheduler may have seen ─► oracle
 //! ```
 //!
-//! * The scheduler decides on several pods at once, and their bindings arrive in any order. Bindings within a second of each other are one batch. Members
-//!   of a batch are accepted one after another, each beside those that were accepted before it; what no order accepts is a finding.
-//! * kube-scheduler reads a `namespaceSelector` that a namespace without labels matches as every namespace. It is asked with the namespaces by name ([`namespaces`]).
-//! * Changes by *other* clients in the last moments are forgiven: one of the recent states must accept the binding. What the scheduler bound itself counts
-//!   at once.
+//! * The scheduler decides on several pods at once, and their bindings arrive in any order. Bindings within a second of each other are one
+//!   batch. Members of a batch are accepted one after another, each beside those that were accepted before it; what no order accepts is a
+//!   finding.
+//! * kube-scheduler reads a `namespaceSelector` that a namespace without labels matches as every namespace. It is asked with the namespaces
+//!   by name ([`namespaces`]).
+//! * Changes by *other* clients in the last moments are forgiven: one of the recent states must accept the binding. What the scheduler
+//!   bound itself counts at once.
 //!
 //! A batch that cannot be judged is counted: in a large cluster, after a watch missed versions, or with too many recent states.
 
@@ -135,8 +138,8 @@ impl Constraints {
         self.bound.clear();
     }
 
-    /// Judges the batches that ended a grace ago. `from` returns since when changes by others are forgiven to what is seen at a time. With `all`, later
-    /// members of a batch are not waited for.
+    /// Judges the batches that ended a grace ago. `from` returns since when changes by others are forgiven to what is seen at a time. With
+    /// `all`, later members of a batch are not waited for.
     pub(super) fn settle(&mut self, until: i64, all: bool, from: impl Fn(i64) -> i64) {
         let Some(mut oracle) = self.oracle.take() else { return };
         while let Some(batch) = self.recent.next_batch(self.judged_to, PAUSE, (!all).then_some(until)) {

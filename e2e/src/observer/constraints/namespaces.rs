@@ -1,8 +1,8 @@
 //! Names the namespaces that a `namespaceSelector` of a pod selects, where kube-scheduler would read it as every namespace.
 //!
 //! kube-scheduler 1.36 looks the namespaces of a term up, but keeps the selector, and asks it about a namespace without labels later
-//! (`plugins/interpodaffinity`, `mergeAffinityTermNamespacesIfNotEmpty` changes a copy). So a selector of `NotIn` and `DoesNotExist` alone matches every namespace.
-//! A binding by the documented meaning of the API must not be reported for it.
+//! (`plugins/interpodaffinity`, `mergeAffinityTermNamespacesIfNotEmpty` changes a copy). So a selector of `NotIn` and `DoesNotExist` alone
+//! matches every namespace. A binding by the documented meaning of the API must not be reported for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,8 +43,8 @@ fn name(term: &mut Map<String, Value>, namespaces: &BTreeMap<String, Arc<Value>>
     term.insert("namespaces".to_owned(), json!(names));
 }
 
-/// Returns the keys of a selector that a namespace without labels matches, each with the values that it must not have; none for any value. None for other selectors,
-/// and for the empty one, which kube-scheduler reads rightly.
+/// Returns the keys of a selector that a namespace without labels matches, each with the values that it must not have; none for any value.
+/// None for other selectors, and for the empty one, which kube-scheduler reads rightly.
 fn matching_no_labels(selector: &Value) -> Option<Vec<(String, Option<BTreeSet<String>>)>> {
     if selector.get("matchLabels").and_then(Value::as_object).is_some_and(|labels| !labels.is_empty()) {
         return None;

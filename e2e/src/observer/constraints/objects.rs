@@ -31,7 +31,8 @@ pub(super) fn key(kind: Kind, object: &DynamicObject) -> Option<String> {
     matches!(kind, Kind::Node | Kind::Namespace | Kind::Volume | Kind::CsiNode).then(|| object.name_any())
 }
 
-/// Returns whether the object is as good as absent: a claim that names no volume yet. No filter accepts a pod with it, and there may be ten thousand of them.
+/// Returns whether the object is as good as absent: a claim that names no volume yet. No filter accepts a pod with it, and there may be ten
+/// thousand of them.
 pub(super) fn is_absent(kind: Kind, object: &DynamicObject) -> bool {
     kind == Kind::Claim && object.data.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default().is_empty()
 }

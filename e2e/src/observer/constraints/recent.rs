@@ -66,8 +66,9 @@ impl Recent {
         u64::try_from(missed).unwrap_or(u64::MAX)
     }
 
-    /// Returns the first bindings after a version that belong together: of one scheduler, each at most `pause` after the one before. None where there is no
-    /// binding, or where another member may follow: one that arrives until two pauses later. Without `until` none is waited for.
+    /// Returns the first bindings after a version that belong together: of one scheduler, each at most `pause` after the one before. None
+    /// where there is no binding, or where another member may follow: one that arrives until two pauses later. Without `until` none is
+    /// waited for.
     pub(super) fn next_batch(&self, after: u64, pause: i64, until: Option<i64>) -> Option<Vec<Entry>> {
         let bindings = self.log.iter().filter(|entry| entry.binding.is_some() && entry.version > after);
         let mut batch: Vec<Entry> = Vec::new();
@@ -85,7 +86,8 @@ impl Recent {
         until.is_none_or(|until| last.saturating_add(pause.saturating_mul(2)) <= until).then_some(batch)
     }
 
-    /// Returns the states that were in force since a time and before a version, the oldest first, each with its version. None where there are more than `most`.
+    /// Returns the states that were in force since a time and before a version, the oldest first, each with its version. None where there
+    /// are more than `most`.
     pub(super) fn states(&self, from: i64, before: u64, most: usize) -> Option<Vec<(u64, Objects)>> {
         let mut state = self.state.clone();
         let mut version = 0;

@@ -151,7 +151,8 @@ fn a_recent_change_of_the_tree_is_forgiven() {
     assert_eq!(trace.found(), [4]);
 }
 
-/// Seen on a busy machine: the scheduler decided on a member of `q` below `left`, which took half a second. Then `q` was moved, and pods of `r` filled `left`.
+/// Seen on a busy machine: the scheduler decided on a member of `q` below `left`, which took half a second. Then `q` was moved, and pods of
+/// `r` filled `left`.
 #[test]
 fn a_pod_bound_after_a_change_of_the_tree_counts_in_the_new_tree_only() {
     let moved = || {

@@ -64,7 +64,8 @@ pub(super) fn check_state(state: &SchedulingState) {
     cache.groups().iter().for_each(|(key, group)| check_reservation(state, key, group));
 }
 
-/// Checks that only an admitted PodGroup without its minimum reserves, in its queue (A2, A5). One of the controller reserves nothing before its first pod.
+/// Checks that only an admitted PodGroup without its minimum reserves, in its queue (A2, A5). One of the controller reserves nothing before
+/// its first pod.
 fn check_reservation(state: &SchedulingState, key: &GroupKey, group: &Group) {
     let cache = state.cache();
     let reserved = cache.reserved(group);
