@@ -11,6 +11,9 @@ use crate::text::Words;
 
 /// Returns what is there instead; `None` where the check is true. An error is a mistake in the line.
 pub(super) async fn check(world: &World, words: &Words) -> Result<Option<String>> {
+    if let Some(name) = unknown_name(world, words)? {
+        return Ok(Some(format!("nothing was ever called `{name}`")));
+    }
     match words.at(0)? {
         "bound" => bound(world, words),
         "pods" => count(world, words),
@@ -29,6 +32,20 @@ pub(super) async fn check(world: &World, words: &Words) -> Result<Option<String>
              event, shows, exists, absent, ready, not-ready, requests, metric, debug"
         ),
     }
+}
+
+/// Returns the name that a check is about, if no object ever had it: a check for nothing would be true of a misspelt name.
+fn unknown_name<'a>(world: &World, words: &'a Words) -> Result<Option<&'a str>> {
+    let name = match words.at(0)? {
+        "bound" | "pods" | "phase" => words.at(1)?,
+        "why" if ["pod", "pods"].contains(&words.at(1)?) && words.plain.len() > 3 => words.at(2)?,
+        "why" => words.at(1)?,
+        "event" | "shows" | "exists" => words.at(2)?,
+        _ => return Ok(None),
+    };
+    let inside = world.server.inside();
+    let is_known = inside.store.log().iter().any(|change| change.object["metadata"]["name"] == name);
+    Ok((!is_known).then_some(name))
 }
 
 fn differs(is_true: bool, seen: impl FnOnce() -> String) -> Result<Option<String>> {
@@ -183,6 +200,15 @@ fn object(world: &World, kind: &'static Kind, words: &Words) -> Result<Option<Va
     Ok(inside.store.get(kind, space, name).cloned())
 }
 
+/// Whether a scenario can name requests so.
+fn is_request(action: &str) -> bool {
+    let of_a_kind = |(verb, resource): (&str, &str)| {
+        let plural = resource.split('/').next().unwrap_or_default();
+        ["get", "list", "watch", "create", "update", "patch", "delete"].contains(&verb) && Kind::by_plural(plural).is_some()
+    };
+    ["writes", "bind", "evict"].contains(&action) || action.split_once(' ').is_some_and(of_a_kind)
+}
+
 /// `ready scheduler`, `not-ready scheduler "queues"`: what `/readyz` answers.
 fn ready(world: &World, words: &Words) -> Result<Option<String>> {
     let (is_ready, report) = world.programs.ready(words.at(1)?)?;
@@ -202,6 +228,9 @@ fn exists(world: &World, words: &Words) -> Result<Option<String>> {
 fn requests(world: &World, words: &Words) -> Result<Option<String>> {
     let said = words.plain.get(2..).unwrap_or_default().join(" ");
     let (action, code) = said.split_once(" answered ").map_or((&*said, None), |(action, code)| (action, code.parse::<u16>().ok()));
+    if !is_request(action) {
+        bail!("`{action}` is no request: writes, bind, evict, or a verb and a resource as `create podgroups`, `patch pods/status`");
+    }
     let inside = world.server.inside();
     let (sender, subject) = (words.option("by"), words.option("of"));
     let is_one = |request: &&crate::server::Received| {

@@ -11,6 +11,7 @@
 
 mod actions;
 mod checks;
+mod disturbances;
 mod report;
 mod view;
 

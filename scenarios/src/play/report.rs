@@ -9,11 +9,21 @@ use super::view::{condition, waits};
 use crate::server::store::names;
 use crate::text::Line;
 
-/// Returns the line, what was wrong with it, and what the API shows: PodGroups with their conditions, pods with their nodes.
+/// Returns the line, what was wrong with it, and what the API shows: nodes, queues, PodGroups with their conditions, pods with their
+/// nodes.
 pub(super) fn failure(world: &World, line: &Line, wrong: &str) -> String {
     let mut text = format!("line {}: {}\n  {wrong}\n", line.number, line.text);
     let inside = world.server.inside();
     let _ = writeln!(text, "  what `kubectl get` shows:");
+    for node in inside.store.all("nodes") {
+        let cordoned = if node["spec"]["unschedulable"] == true { ", cordoned" } else { "" };
+        let _ = writeln!(text, "    node {}: {}{cordoned}", names(node).1, amounts(&node["status"]["allocatable"]));
+    }
+    for queue in inside.store.all("queues") {
+        let (limits, used) = (amounts(&queue["spec"]["capability"]), amounts(&queue["status"]["allocated"]));
+        let state = queue["status"]["state"].as_str().unwrap_or("without a state");
+        let _ = writeln!(text, "    queue {}: {state}, capability {limits}, allocated {used}", names(queue).1);
+    }
     for group in inside.store.all("podgroups") {
         let (_, name) = names(group);
         let owner = group["metadata"]["ownerReferences"][0]["name"].as_str().map(|owner| format!(" of {owner}")).unwrap_or_default();
@@ -25,6 +35,13 @@ pub(super) fn failure(world: &World, line: &Line, wrong: &str) -> String {
         let _ = writeln!(text, "    {}", of_pod(pod));
     }
     text
+}
+
+/// Writes amounts as in a line of a scenario.
+fn amounts(amounts: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let all: Vec<String> = amounts.as_object().into_iter().flatten().map(|(name, value)| format!("{name}:{}", text(value))).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(",") }
 }
 
 fn of_pod(pod: &Value) -> String {
