@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::server::kinds::Kind;
 use crate::server::patch::set_condition;
-use crate::server::store::{Store, ended, names};
+use crate::server::store::{Store, ended, has_finalizers, names};
 
 /// The annotation of a pod that says how long it takes to end, in seconds, or `never`.
 pub const ENDS: &str = "scenario/ends";
@@ -40,7 +40,7 @@ impl Kubelet {
                 let at = self.ends.get(&uid).copied().unwrap_or(now + time);
                 if at > now {
                     ends.insert(uid, at);
-                } else if pod["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+                } else if !has_finalizers(&pod) {
                     store.remove(kind, &namespace, &name);
                 }
             } else if pod["status"]["phase"] == "Pending"

@@ -28,7 +28,7 @@ pub(super) async fn check(world: &World, words: &Words) -> Result<Option<String>
         "debug" => debug(world, words).await,
         other => bail!(
             "`{other}` is no verb. Actions: node, queue, group, gang, pod, deployment, replicaset, statefulset, job, daemonset, apply, change, scale, delete, \
-             finish, later, start, stop, kill, restart, answer, silence, speak, cut, mend, ended, mark. Checks, also after `for 30s` and `within 30s`: bound, pods, phase, why, \
+             finish, later, start, stop, kill, restart, answer, silence, speak, cut, mend, ended, mark, and before them `try` and `repeat 5;`. Checks, also after `for 30s` and `within 30s`: bound, pods, phase, why, \
              event, shows, exists, absent, ready, not-ready, requests, metric, debug"
         ),
     }
@@ -234,7 +234,7 @@ fn requests(world: &World, words: &Words) -> Result<Option<String>> {
     let inside = world.server.inside();
     let (sender, subject) = (words.option("by"), words.option("of"));
     let is_one = |request: &&crate::server::Received| {
-        let fits = if action == "writes" { request.writes && !request.action.ends_with(" leases") } else { request.action == action };
+        let fits = if action == "writes" { request.writes } else { request.action == action };
         fits && code.is_none_or(|code| request.code == code)
             && sender.is_none_or(|sender| *request.sender == *sender)
             && subject.is_none_or(|subject| request.subject == subject)

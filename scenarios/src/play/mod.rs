@@ -61,7 +61,7 @@ pub fn play(text: &str) -> Result<()> {
 /// Plays the text of a scenario, and returns how many writes of a program arrived, without those of its lease.
 pub fn writes(text: &str, program: &str) -> Result<usize> {
     let world = played(text)?;
-    let is_one = |request: &&Received| request.writes && !request.action.ends_with(" leases") && *request.sender == *program;
+    let is_one = |request: &&Received| request.writes && *request.sender == *program;
     Ok(world.server.inside().received.iter().filter(is_one).count())
 }
 

@@ -7,7 +7,7 @@ use super::patch::{as_map, merge, set_condition, strategic};
 use super::refusal::Refusal;
 use super::request::Request;
 use super::selector::Selector;
-use super::store::{Store, ended};
+use super::store::{Store, ended, has_finalizers};
 
 /// Carries out a request that is no watch. Returns the code and the body of the answer.
 pub fn carry_out(store: &mut Store, request: &Request) -> Result<(u16, Value), Refusal> {
@@ -112,8 +112,7 @@ fn write(store: &mut Store, request: &Request) -> Result<Value, Refusal> {
         };
     }
     let after = store.change(request.kind, after);
-    let waits = after["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
-    if !after["metadata"]["deletionTimestamp"].is_null() && !waits && request.kind.plural != "pods" {
+    if !after["metadata"]["deletionTimestamp"].is_null() && !has_finalizers(&after) && request.kind.plural != "pods" {
         store.remove(request.kind, &request.namespace, &request.name);
     }
     Ok(after)

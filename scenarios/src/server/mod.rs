@@ -58,7 +58,7 @@ pub struct Received {
     pub action: String,
     /// The name of its object; empty for a list and a watch.
     pub subject: String,
-    /// Whether it changes an object, if it is carried out.
+    /// Whether it changes an object, if it is carried out. Leases are left out.
     pub writes: bool,
     /// The code of the answer; 0 while there is none.
     pub code: u16,
@@ -165,7 +165,7 @@ impl Server {
         if is_cut_off {
             return (usize::MAX, Answer::Unreachable);
         }
-        let (action, subject, writes) = (request.action(), request.subject().to_owned(), request.writes());
+        let (action, subject, writes) = (request.action(), request.subject().to_owned(), request.counts_as_write());
         inside.received.push(Received { sender: Arc::clone(sender), action, subject, writes, code: 0 });
         let ordered = inside.orders.take(sender, request).unwrap_or(Answer::Usual);
         (inside.received.len() - 1, ordered)

@@ -205,7 +205,7 @@ impl Store {
     /// Deletes an object. A pod on a node and an object with finalizers stay, and are marked; returns whether it is gone.
     pub fn begin_deletion(&mut self, kind: &'static Kind, object: &Value) -> bool {
         let (namespace, name) = names(object);
-        let waits = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        let waits = has_finalizers(object);
         let runs = kind.plural == "pods" && object["spec"]["nodeName"].is_string() && !ended(object);
         if !waits && !runs {
             return self.remove(kind, &namespace, &name).is_some();
@@ -310,6 +310,12 @@ fn key(plural: &'static str, object: &Value) -> Key {
 pub fn names(object: &Value) -> (String, String) {
     let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
     (field("namespace"), field("name"))
+}
+
+/// Whether an object has finalizers, so that its deletion waits for them.
+#[must_use]
+pub fn has_finalizers(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
 /// Whether a pod has ended.
