@@ -1,8 +1,8 @@
-//! Random histories with preemptions: no PodGroup is forgotten, and preemptions end.
+//! Random histories with preemptions: no PodGroup is forgotten, no nomination binds too early or for ever, and preemptions end.
 //!
 //! After every step cycles run until nothing is left to do. Then every PodGroup is tried once more, and every preemption is retried:
 //! nothing may change by that. After every step and for every plan the checks of `invariants` hold. At the end all binds are confirmed,
-//! all victims terminate and are recreated, and after a while no pod is evicted any more.
+//! all victims terminate and are recreated, and after a while no pod is evicted any more, and nothing is left of any nomination.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::SchedulingState;
+use crate::accounting::{Placement, Stage};
 use crate::api::label_selector::LabelSelector;
+use crate::api::pod_facts::PodPhase;
 use crate::api::pod_terms::{AffinityTerm, HostPort, PodSelector, PodTerms, SpreadConstraint};
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
 use crate::cycle::cache::{Group, Member, State};
-use crate::cycle::plan::{Bind, Eviction, Plan};
+use crate::cycle::plan::{Bind, Eviction, EvictionCause, Plan};
 use crate::cycle::run;
 use crate::cycle::testing::steps::empty_state;
 use crate::cycle::testing::{POLICY, class, group, limits, node, nominated_node, pod, queue, running, taken_over, worlds};
@@ -56,6 +58,8 @@ enum Step {
     Gone(u8),
     Leaves(u8),
     Ends(u8),
+    /// A member of a gang is gone, or fails, and the gang lacks its minimum then.
+    Lost(u8, bool),
     Group {
         at: u8,
         min: u32,
@@ -87,11 +91,23 @@ enum Step {
     Refused(u8),
     VictimGoes(u8),
     VictimStays(u8),
+    /// A pod that a nomination waits for is leaving, or has failed.
+    VictimLeaves(u8),
+    VictimFails(u8),
+    /// The members that a PodGroup needs are nominated as by a search, on the nodes from this one on. The victims are all other pods there,
+    /// and they have so many seconds.
+    Nominated(u8, u8, u64),
+    /// The evictions for a nomination are refused: for this one, or for the one before.
+    EvictionRefused(u8, bool),
+    /// Another scheduler binds a pod of ours that is nominated; with an even number, perhaps one that waits.
+    Elsewhere(u8, u8),
+    /// No cycle runs between these.
+    AtOnce(Vec<Step>),
     Later(u64),
     /// PodGroup `g4` of `q0` fills a queue of 6 cpus. `q1` is owed so many of them; `g5` asks for these there, and has no members.
     Borrowed(u8),
     /// Another leader takes over. Some of the bindings and evictions under way have taken effect. The waiting pods name their nominated
-    /// nodes, or any.
+    /// nodes, any, or none.
     Handover(u8),
 }
 
@@ -107,6 +123,10 @@ fn choice() -> impl Strategy<Value = Choice> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![8 => one_step(), 1 => prop::collection::vec(one_step(), 2..5).prop_map(Step::AtOnce)]
+}
+
+fn one_step() -> impl Strategy<Value = Step> {
     let at = 0..8_u8;
     let some = || prop::option::of(0..6_i64);
     prop_oneof![
@@ -119,6 +139,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => at.clone().prop_map(Step::Gone),
         2 => at.clone().prop_map(Step::Leaves),
         2 => at.clone().prop_map(Step::Ends),
+        6 => (at.clone(), any::<bool>()).prop_map(|(pod, fails)| Step::Lost(pod, fails)),
         6 => (at.clone(), 0..4_u32, at.clone(), 0..4_u8, prop::bool::weighted(0.8), prop::option::weighted(0.3, 0..8_i64))
             .prop_map(|(at, min, queue, class, preemptable, min_resources)| Step::Group { at, min, queue, class, preemptable, min_resources }),
         1 => at.clone().prop_map(Step::GroupGone),
@@ -137,10 +158,15 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..2_u8, 0..3_u32, any::<bool>()).prop_map(|(at, allowed, free)| Step::Budget(at, allowed, free)),
         6 => at.clone().prop_map(Step::Taken),
         2 => at.clone().prop_map(Step::Refused),
-        5 => at.clone().prop_map(Step::VictimGoes),
-        1 => at.prop_map(Step::VictimStays),
+        7 => at.clone().prop_map(Step::VictimGoes),
+        1 => at.clone().prop_map(Step::VictimStays),
+        2 => at.clone().prop_map(Step::VictimLeaves),
+        2 => at.clone().prop_map(Step::VictimFails),
+        12 => (at.clone(), 0..3_u8, 1..60_u64).prop_map(|(group, node, seconds)| Step::Nominated(group, node, seconds)),
+        4 => (at.clone(), any::<bool>()).prop_map(|(group, before)| Step::EvictionRefused(group, before)),
+        4 => (at.clone(), at).prop_map(|(pod, node)| Step::Elsewhere(pod, node)),
         2 => any::<u8>().prop_map(Step::Handover),
-        5 => prop::sample::select(&[1_u64, 5, 29, 30, 60, 700][..]).prop_map(Step::Later),
+        8 => prop::sample::select(&[1_u64, 5, 29, 30, 60, 700][..]).prop_map(Step::Later),
     ]
 }
 
@@ -194,7 +220,7 @@ fn terms(choice: Choice) -> Arc<PodTerms> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(256) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(640) })]
     #[test]
     fn no_podgroup_is_forgotten_and_preemptions_come_to_rest(steps in prop::collection::vec(step(), 5..45)) {
         let mut play = Play::new();
@@ -222,6 +248,7 @@ proptest! {
             }
         }
         prop_assert!(quiet > 12, "it goes on for ever");
+        invariants::check_nothing_is_left(&play.state);
     }
 }
 
@@ -233,7 +260,7 @@ proptest! {
     fn no_podgroup_without_members_is_forgotten(owed in 3..6_u8, steps in prop::collection::vec(step(), 5..30)) {
         let mut play = Play::new();
         play.take_all(&[Step::Borrowed(owed)])?;
-        let brings_a_waiting_pod = |step: &&Step| matches!(step, Step::Pods(..) | Step::Choosy(..));
+        let brings_a_waiting_pod = |step: &&Step| matches!(step, Step::Pods(..) | Step::Choosy(..) | Step::AtOnce(_));
         let steps: Vec<Step> = steps.iter().filter(|step| !brings_a_waiting_pod(step)).cloned().collect();
         play.take_all(&steps)?;
     }

@@ -409,8 +409,6 @@ impl SchedulingState {
 #[cfg(test)]
 mod forgotten_tests;
 #[cfg(test)]
-mod nominations_promises;
-#[cfg(test)]
 mod nominations_tests;
 #[cfg(test)]
 mod refused_tests;

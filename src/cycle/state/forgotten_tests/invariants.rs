@@ -1,13 +1,16 @@
-//! What must hold of every plan, and of the state after every step? `nominations_promises` has what must hold of nominations.
+//! What must hold of every plan, and of the state after every step?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::accounting::Waiting;
-use crate::api::GroupKey;
-use crate::cycle::cache::{Group, State, gang};
+use crate::accounting::{PodView, Stage, Waiting};
+use crate::api::{GroupKey, PodFacts, Uid};
+use crate::cycle::cache::{Group, Member, State, gang};
+use crate::cycle::nominations::{LONGEST_GRACE, NOMINATION_MARGIN};
 use crate::cycle::plan::{Bind, Plan};
 use crate::cycle::state::SchedulingState;
+use crate::resources::Resources;
 
 /// Returns how many members each PodGroup lacks of its minimum.
 pub(super) fn lacking(state: &SchedulingState) -> BTreeMap<GroupKey, u32> {
@@ -19,11 +22,37 @@ pub(super) fn lacking(state: &SchedulingState) -> BTreeMap<GroupKey, u32> {
 }
 
 /// Checks a plan (C1, C2). `lacking` is what the PodGroups lacked before the cycle.
-pub(super) fn check_plan(state: &SchedulingState, plan: &Plan, lacking: &BTreeMap<GroupKey, u32>) {
+pub(super) fn check_plan<'a>(
+    state: &SchedulingState,
+    plan: &Plan,
+    lacking: &BTreeMap<GroupKey, u32>,
+    foreign: impl Iterator<Item = &'a PodFacts>,
+) {
+    assert!(state.cache().accounting().audit().is_clean());
+    check_nodes(state, plan, foreign);
     plan.binds.iter().for_each(|bind| check_bind(state, bind));
     for (key, lacks) in lacking {
         let bound = u32::try_from(plan.binds.iter().filter(|bind| bind.group == *key).count()).unwrap();
         assert!(bound == 0 || bound >= *lacks, "C2: {key} lacks {lacks}, and {bound} are bound");
+    }
+}
+
+/// Checks that no node with a bind is over. It is counted from the pods themselves that are on it or are being bound to it: where victims
+/// have not ended, what is nominated has to wait.
+fn check_nodes<'a>(state: &SchedulingState, plan: &Plan, foreign: impl Iterator<Item = &'a PodFacts>) {
+    let seen_on = |facts: &PodFacts| facts.node.clone().filter(|_| !facts.phase.ended());
+    let holds = |member: &Member| match (&member.facts.node, &member.assumed) {
+        (None, Some(assumed)) => Some(Arc::clone(&assumed.node)),
+        (Some(_) | None, _) => seen_on(&member.facts),
+    };
+    let ours = state.cache().pods().values().filter_map(|member| Some((holds(member)?, &member.facts.request)));
+    let mut used: BTreeMap<Arc<str>, Resources> = BTreeMap::new();
+    for (node, request) in ours.chain(foreign.filter_map(|facts| Some((seen_on(facts)?, &facts.request)))) {
+        used.entry(node).or_default().add(request);
+    }
+    for bind in &plan.binds {
+        let node = state.cache().accounting().ledger().node(&bind.node).unwrap();
+        assert!(node.allocatable.covers(&used[&bind.node]), "C1: {bind:?} puts its node over");
     }
 }
 
@@ -38,8 +67,8 @@ fn check_bind(state: &SchedulingState, bind: &Bind) {
     while let Some(queue) = at {
         let view = quota.queue(&queue);
         // What is nominated is charged beyond the limits while the victims end.
-        let mut used = view.used.clone();
-        used.sub(&state.nominated_in(&queue).0);
+        let counts = |pod: &PodView<'_>| pod.stage != Stage::Nominated && pod.queue.is_some_and(|at| quota.tree().way(at).contains(&queue));
+        let used: Resources = sum(cache.accounting().pods().filter(|(_, pod)| counts(pod)).map(|(_, pod)| pod.resources));
         for (dimension, ceiling) in view.limits.into_iter().flat_map(|limits| limits.capability.iter()) {
             assert!(asks.get(dimension).is_zero() || used.get(dimension) <= ceiling, "C1: {bind:?} puts {queue} over");
         }
@@ -47,8 +76,34 @@ fn check_bind(state: &SchedulingState, bind: &Bind) {
     }
 }
 
+/// Checks that every nomination has an end: that which was given in `until`, or the latest that a search may give.
+pub(super) fn check_times(state: &SchedulingState, until: &mut BTreeMap<u64, Duration>, now: Duration) {
+    for (key, nomination) in &state.nominations.gangs {
+        let until = *until.entry(nomination.id).or_insert(now + LONGEST_GRACE + NOMINATION_MARGIN);
+        assert!(until > now, "{key} is nominated for longer than its time");
+    }
+    assert!(!state.nominations.kept.values().flatten().any(|place| place.is_over(now)), "a place is kept for longer than its time");
+}
+
+/// Checks that every nomination and every kept place has ended, and that no record of one is left.
+pub(super) fn check_nothing_is_left(state: &SchedulingState) {
+    let nominations = &state.nominations;
+    assert!(nominations.gangs.is_empty() && nominations.deadlines.is_empty() && nominations.victims.is_empty(), "{nominations:?}");
+    assert!(nominations.nodes.is_empty() && nominations.queues.is_empty() && nominations.kept.is_empty(), "{nominations:?}");
+}
+
+/// Checks what the state stores twice; cycles may have something to do.
+pub(super) fn check_records(state: &SchedulingState) {
+    let cache = state.cache();
+    let report = cache.accounting().audit();
+    assert!(report.is_clean(), "{:?}", report.differences);
+    assert_eq!(cache.groups().values().map(|group| group.waiting.len()).sum::<usize>(), cache.waiting_pods());
+    check_nominations(state);
+}
+
 /// Checks what the state stores twice, and what may be reserved.
 pub(super) fn check_state(state: &SchedulingState) {
+    check_records(state);
     let cache = state.cache();
     let sharing = &cache.sharing;
     if let Some(shares) = sharing.shares.as_ref().filter(|_| !sharing.outdated) {
@@ -60,8 +115,41 @@ pub(super) fn check_state(state: &SchedulingState) {
     }
     let placed = cache.pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
     assert_eq!(cache.placed_priorities.lowest().copied(), placed, "the lowest priority of a placed pod");
-    assert_eq!(cache.groups().values().map(|group| group.waiting.len()).sum::<usize>(), cache.waiting_pods());
     cache.groups().iter().for_each(|(key, group)| check_reservation(state, key, group));
+}
+
+/// Checks that the records of each nomination agree: its own, the charges, the members, the counts of its PodGroup and the indexes.
+fn check_nominations(state: &SchedulingState) {
+    let (cache, nominations) = (state.cache(), &state.nominations);
+    let (mut on_nodes, mut in_queues) = (BTreeMap::<Arc<str>, Resources>::new(), BTreeMap::<Arc<str>, Resources>::new());
+    let is_ours = |uid: &Uid| cache.nominated_by_others.get(uid).is_none();
+    for (uid, pod) in cache.accounting().pods().filter(|(uid, pod)| pod.stage == Stage::Nominated && is_ours(uid)) {
+        let is_kept = nominations.kept.values().flatten().any(|place| place.uid == *uid);
+        let is_nominated = cache.pods().get(uid).is_some_and(|member| member.state() == State::Nominated);
+        assert!(is_nominated != is_kept && is_kept == pod.queue.is_none(), "{uid} is charged for what it has not");
+        on_nodes.entry(pod.node.unwrap().into()).or_default().add(pod.resources);
+        pod.queue.into_iter().for_each(|queue| in_queues.entry(queue.into()).or_default().add(pod.resources));
+    }
+    assert_eq!((&nominations.nodes, &nominations.queues), (&on_nodes, &in_queues));
+    for (uid, member) in cache.pods().iter() {
+        let stage = cache.accounting().pod(uid).map(|pod| pod.stage);
+        assert_eq!(member.state() == State::Nominated, stage == Some(Stage::Nominated), "{uid}");
+        assert!(member.state() != State::Waiting || stage.is_none(), "{uid} waits and is charged");
+    }
+    for (key, group) in cache.groups().iter() {
+        let places = nominations.gangs.get(key).map_or(0, |nomination| nomination.places.len());
+        assert_eq!(usize::try_from(group.counts.nominated).unwrap(), places, "{key}");
+    }
+    let victims: BTreeSet<&Uid> = nominations.gangs.values().flat_map(|nomination| &nomination.victims).collect();
+    assert_eq!(victims, nominations.victims().collect(), "the index of victims");
+    assert!(victims.iter().all(|uid| cache.accounting().pod(uid).is_some()), "a nomination waits for a pod without a charge");
+}
+
+fn sum<'a>(all: impl Iterator<Item = &'a Resources>) -> Resources {
+    all.fold(Resources::new(), |mut sum, one| {
+        sum.add(one);
+        sum
+    })
 }
 
 /// Checks that only an admitted PodGroup without its minimum reserves, in its queue (A2, A5). One of the controller reserves nothing before

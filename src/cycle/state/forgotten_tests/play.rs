@@ -15,7 +15,9 @@ pub(super) struct Play {
     budgets: BTreeMap<BudgetKey, BudgetFacts>,
     came: usize,
     pub(super) evicted: usize,
-    /// Whether the last step only took room on a node.
+    /// Until when each nomination may stand, by its number.
+    until: BTreeMap<u64, Duration>,
+    /// Whether a step since the last cycles only took room on a node.
     took_room: bool,
 }
 
@@ -33,6 +35,7 @@ impl Play {
             budgets,
             came: 0,
             evicted: 0,
+            until: BTreeMap::new(),
             took_room: false,
         };
         (0..3).for_each(|at| play.state.apply_node(zoned(at, 0, 4)));
@@ -66,6 +69,7 @@ impl Play {
     /// Applies these steps, and checks after each.
     pub(super) fn take_all(&mut self, steps: &[Step]) -> Result<(), TestCaseError> {
         steps.iter().try_for_each(|step| {
+            self.took_room = false;
             self.take(step);
             self.settle()?;
             invariants::check_state(&self.state);
@@ -75,7 +79,7 @@ impl Play {
 
     pub(super) fn take(&mut self, step: &Step) {
         let lives = |member: &Member| member.facts.node.is_some() && !member.facts.phase.ended();
-        self.took_room =
+        self.took_room |=
             matches!(step, Step::Foreign(at @ 0..=4, ..) if !self.foreign.contains_key(&Uid::from(format!("ns/f{at}").as_str())));
         match step.clone() {
             Step::Pods(group, count, cpu, priority) => (0..count).for_each(|_| {
@@ -128,7 +132,20 @@ impl Play {
             }
             Step::Leaves(at) => self.change(self.one(at, lives), |facts| facts.deleting = true),
             Step::Ends(at) => {
-                self.change(self.one(at, lives), |facts| facts.phase = crate::api::pod_facts::PodPhase::Succeeded);
+                self.change(self.one(at, lives), |facts| facts.phase = PodPhase::Succeeded);
+            }
+            Step::Lost(at, fails) => {
+                let is_needed = |member: &Member| {
+                    let group = &self.state.cache().groups()[&member.facts.group];
+                    let min = group.facts.as_ref().map_or(0, |facts| facts.min_member);
+                    lives(member) && min > 1 && group.counts.placed + group.counts.succeeded == min
+                };
+                let uid = self.one(at, is_needed);
+                if fails {
+                    self.change(uid, |facts| facts.phase = PodPhase::Failed);
+                } else {
+                    uid.iter().for_each(|uid| self.state.delete_pod(uid));
+                }
             }
             Step::Group { at, min, queue, class, preemptable, min_resources } => self.state.apply_group(GroupFacts {
                 preemptable,
@@ -206,10 +223,70 @@ impl Play {
                     self.state.refuse_eviction(&eviction.group, eviction.nomination, "test");
                 }
             }
+            Step::VictimLeaves(at) => self.change(self.victim(at), |facts| facts.deleting = true),
+            Step::VictimFails(at) => self.change(self.victim(at), |facts| facts.phase = PodPhase::Failed),
+            Step::Nominated(at, first, seconds) => self.nominate(at, first, seconds),
+            Step::EvictionRefused(at, before) => self.refuse_eviction(at, before),
+            Step::Elsewhere(at, node) => {
+                let waits = |member: &Member| match member.state() {
+                    State::Waiting => at % 2 == 0,
+                    state => state == State::Nominated,
+                };
+                self.change(self.one(at, waits), |facts| *facts = running(facts.clone(), &format!("n{}", node % 3)));
+            }
+            Step::AtOnce(steps) => steps.iter().for_each(|step| {
+                self.take(step);
+                invariants::check_records(&self.state);
+            }),
             Step::Handover(how) => self.hand_over(how),
             Step::Borrowed(owed) => self.borrow(i64::from(owed)),
             Step::Later(seconds) => self.now += Duration::from_secs(seconds),
         }
+    }
+
+    /// One of the pods of ours that nominations wait for.
+    fn victim(&self, at: u8) -> Option<Uid> {
+        self.one(at, |member| self.state.nominations.victims.contains_key(&member.facts.uid))
+    }
+
+    /// Nominates what one of the PodGroups needs that have enough waiting members.
+    fn nominate(&mut self, at: u8, first: u8, seconds: u64) {
+        let cache = self.state.cache();
+        let needed = |group: &Group| {
+            let facts = group.facts.as_ref()?;
+            let lacks = facts.min_member.saturating_sub(group.counts.placed + group.counts.succeeded).max(1);
+            let lacks = usize::try_from(lacks).unwrap();
+            (group.waiting.len() >= lacks).then_some((lacks, facts.queue.clone()))
+        };
+        let groups: Vec<_> = cache.groups().iter().filter_map(|(key, group)| Some((key, group, needed(group)?))).collect();
+        let Some((key, group, (needed, queue))) = usize::from(at).checked_rem(groups.len()).map(|at| groups[at].clone()) else { return };
+        let place = |(at, uid): (usize, &Uid)| Placement {
+            uid: uid.clone(),
+            node: format!("n{}", (usize::from(first) + at) % 3).as_str().into(),
+            queue: queue.as_str().into(),
+            resources: cache.pods()[uid].facts.request.clone(),
+        };
+        let places: Vec<Placement> = group.waiting.iter().take(needed).enumerate().map(place).collect();
+        let there = |member: &Member| {
+            let charge = cache.accounting().pod(&member.facts.uid).filter(|pod| pod.stage == Stage::Observed);
+            let at = charge.and_then(|pod| pod.node);
+            member.facts.group != *key && places.iter().any(|place| Some(&*place.node) == at)
+        };
+        let (key, victims, until) = (key.clone(), self.uids(there), self.now + Duration::from_secs(seconds));
+        let stood = self.state.nominated(&key).is_some();
+        let eviction = self.state.nominate(&key, &places, &victims, EvictionCause::Reclaim, until);
+        assert_eq!(eviction.is_some(), !stood, "a waiting PodGroup is nominated once");
+        if let Some(eviction) = eviction {
+            self.until.insert(eviction.nomination, until);
+            self.evictions.extend(Some(eviction).filter(|eviction| !eviction.victims.is_empty()));
+        }
+    }
+
+    fn refuse_eviction(&mut self, at: u8, before: bool) {
+        let gangs: Vec<_> = self.state.nominations.gangs.iter().map(|(key, nomination)| (key.clone(), nomination.id)).collect();
+        let Some((key, id)) = usize::from(at).checked_rem(gangs.len()).map(|at| gangs[at].clone()) else { return };
+        self.state.refuse_eviction(&key, id - u64::from(before), "test");
+        assert_eq!(self.state.nominated(&key).is_some(), before, "a refused eviction ends its own nomination");
     }
 
     /// Fills a queue with pods of `g4`, and lets `g5` ask for what its queue is owed there.
@@ -290,7 +367,12 @@ impl Play {
             }
         }
         let any = |member: &Member| Some(Arc::from(format!("n{}", member.facts.name.bytes().map(usize::from).sum::<usize>() % 4)));
-        self.state = taken_over(&self.state, |member| if how.is_multiple_of(4) { any(member) } else { nominated_node(member) });
+        self.state = taken_over(&self.state, |member| match how % 4 {
+            0 => any(member),
+            1 => None,
+            _ => nominated_node(member),
+        });
+        self.until.clear();
         self.budgets.values().for_each(|budget| self.state.apply_budget(budget.clone()));
         self.foreign.values().for_each(|facts| self.state.apply_pod(facts.clone()));
         self.apply_namespace();
@@ -299,20 +381,8 @@ impl Play {
     fn cycle(&mut self) -> Plan {
         let lacking = invariants::lacking(&self.state);
         let plan = run(&mut self.state, &POLICY, self.now);
-        invariants::check_plan(&self.state, &plan, &lacking);
-        assert!(self.state.cache().accounting().audit().is_clean());
-        for node in self.state.cache().accounting().ledger().nodes() {
-            let bound_here = plan.binds.iter().any(|bind| *bind.node == *node.name);
-            let used = self.state.nominated_on(node.name).map_or_else(
-                || node.used.clone(),
-                |kept| {
-                    let mut used = node.used.clone();
-                    used.sub(&kept);
-                    used
-                },
-            );
-            assert!(!bound_here || node.allocatable.covers(&used), "oversold {}", node.name);
-        }
+        invariants::check_plan(&self.state, &plan, &lacking, self.foreign.values());
+        invariants::check_times(&self.state, &mut self.until, self.now);
         self.what_is_nominated_again_fits(&plan);
         let withdrawn = self.state.take_withdrawn();
         self.evictions.retain(|eviction| !withdrawn.contains(&eviction.nomination));
@@ -329,6 +399,7 @@ impl Play {
         for key in &plan.nominated_again {
             // Where it is bound at once, a further member may preempt in the same cycle.
             let is_bound = plan.binds.iter().any(|bind| bind.group == *key);
+            assert!(is_bound || nominations.gangs.contains_key(key), "{key} was nominated again, and could not be");
             assert!(is_bound || plan.evictions.iter().all(|eviction| eviction.group != *key), "pods are evicted for {key}");
             for place in nominations.gangs.get(key).into_iter().flat_map(|nomination| &nomination.places) {
                 let node = cache.accounting().ledger().node(&place.node).unwrap();
