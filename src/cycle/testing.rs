@@ -1,5 +1,6 @@
 //! Facts for the tests of this folder and of the scheduler: the simplest ones, which a test changes as needed.
 
+pub(in crate::cycle) mod histories;
 pub(in crate::cycle) mod other_pods;
 pub(in crate::cycle) mod steps;
 pub(in crate::cycle) mod worlds;

@@ -1,4 +1,5 @@
-//! The steps of a history.
+//! The steps of a history. They are fewer than those of `cycle/testing/histories`, and each says all that the model has to know: pods are
+//! chosen from those of the model, members are alike, and no pod can be preempted.
 
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::names::DEFAULT_SCHEDULER;
 use crate::api::{GroupKey, PodFacts, QueueFacts};
 use crate::cycle::cache::Phase;
-use crate::cycle::plan::{Eviction, Plan};
+use crate::cycle::plan::{Bind, Eviction, Plan};
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::{POLICY, group, limits, node, pod, queue, running};
@@ -48,9 +48,14 @@ pub(in crate::cycle) fn at(state: &mut SchedulingState, seconds: u64) -> Plan {
 }
 
 pub(in crate::cycle) fn confirm(state: &mut SchedulingState, plan: &Plan) {
-    for bind in &plan.binds {
-        state.confirm(&bind.uid);
-        let facts = PodFacts::clone(&state.cache().pods()[&bind.uid].facts);
+    plan.binds.iter().for_each(|bind| takes_effect(state, bind));
+}
+
+/// The binding has succeeded, and the pod is seen on its node, if it is still there.
+pub(in crate::cycle) fn takes_effect(state: &mut SchedulingState, bind: &Bind) {
+    state.confirm(&bind.uid);
+    let waits = state.cache().pods().get(&bind.uid).filter(|member| member.assumed.is_some());
+    if let Some(facts) = waits.map(|member| PodFacts::clone(&member.facts)) {
         state.apply_pod(PodFacts { charged_queue: Some(bind.queue.to_string()), ..running(facts, &bind.node) });
     }
 }
