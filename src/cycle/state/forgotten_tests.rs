@@ -21,7 +21,7 @@ mod invariants;
 mod play;
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(640) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(900) })]
     #[test]
     fn no_podgroup_is_forgotten_and_preemptions_come_to_rest(steps in prop::collection::vec(step(), 5..45)) {
         let mut play = Play::new();
