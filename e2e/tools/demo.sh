@@ -10,8 +10,8 @@ cd "$(dirname "$0")/../.."
 built=${PODGROUP_BUILT:-}
 compiled=${CARGO_TARGET_DIR:-target}
 # Processor time from empty caches, in seconds (docs/decisions/2026-11-29-what-the-demo-builds.md).
-control_plane_takes=420
-programs_take=240
+control_plane_takes=960
+programs_take=430
 
 bash e2e/tools/prerequisites.sh demo
 work=$(mktemp -d)
