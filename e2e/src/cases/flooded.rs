@@ -52,8 +52,8 @@ async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> 
     let (memory, files, accepted) = (process::memory(pid)?, process::open_files(pid)?, process::handshakes()?);
     process::forget_peak(pid)?;
     let mut flood = Command::new("bash")
-        // As many files as this machine allows.
-        .args(["-c", "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\""])
+        // As many files as this machine allows. The lowest priority: whoever floods is on another machine, and takes no processor from the program.
+        .args(["-c", "ulimit -n $(ulimit -Hn); exec nice -n 19 \"$0\" \"$@\""])
         .arg(std::env::current_exe()?)
         .args(["flood", "--port", &port.to_string(), "--seconds", &SECONDS.to_string(), "--open", &OPEN.to_string()])
         .stdin(Stdio::null())
