@@ -155,7 +155,8 @@ impl Patience {
 }
 
 /// Checks again and again until `look` says yes. Fails after `deadline` and names `what` and the last observed state ([`DeadlinePassed`]).
-/// An error of a check is only another observed state, because the API server may be away for a moment in the middle of a case.
+/// An error of a check is only another observed state, because the API server may be away for a moment in the middle of a case. A check
+/// that began in time counts, however long it took.
 pub async fn wait_until<T, F, Fut>(deadline: Duration, what: &str, mut look: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -268,15 +269,15 @@ fn is_missing(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Waits up to ten seconds until the condition holds, and then checks for two that it stays: a state that is correct for a moment only is
-/// not enough. Where it does not stay, both begin again as long as the ten seconds are not over, and once in any case: after the first
+/// Waits up to thirty seconds until the condition holds, and then checks for two that it stays: a state that is correct for a moment only is
+/// not enough. Where it does not stay, both begin again as long as the thirty seconds are not over, and once in any case: after the first
 /// moment a late DELETE may still arrive, which is made good at once.
 pub async fn settles<F, Fut>(what: &str, mut look: F) -> Result<()>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Seen<()>>>,
 {
-    let limit = secs(10);
+    let limit = secs(30);
     let (start, mut left, mut is_first) = (Instant::now(), limit, true);
     loop {
         wait_until(left, what, &mut look).await?;

@@ -140,7 +140,7 @@ async fn a_state_settles_when_it_stays_also_after_a_moment_in_which_it_was_right
     assert!(settled_with(&[(0, 99)]).await);
     assert!(settled_with(&[(1, 2), (4, 99)]).await);
     assert!(settled_with(&[(1, 2), (4, 5), (7, 99)]).await);
-    assert!(settled_with(&[(9, 10), (12, 99)]).await, "the first moment was late");
-    assert!(!settled_with(&[(20, 99)]).await, "never right in time");
-    assert!(!settled_with(&[(1, 2), (9, 10), (14, 15)]).await, "it ends again and again");
+    assert!(settled_with(&[(29, 30), (32, 99)]).await, "the first moment was late");
+    assert!(!settled_with(&[(40, 99)]).await, "never right in time");
+    assert!(!settled_with(&[(1, 2), (29, 30), (34, 35)]).await, "it ends again and again");
 }

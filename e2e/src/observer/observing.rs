@@ -28,7 +28,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// a new judgement.
 const HOLD: i64 = 1000;
 /// How long to wait until the watches reach the state of a list, and until the log shows a request of the observer.
-const CATCH_UP: Duration = Duration::from_secs(30);
+const CATCH_UP: Duration = Duration::from_secs(120);
 
 /// The settings of the observer for one cluster.
 #[derive(Debug, Clone)]

@@ -224,9 +224,9 @@ impl World {
             Step::Nominated(at, first, seconds) => self.nominate(at, first, seconds),
             Step::EvictionRefused(at, before) => self.refuse_eviction(at, before),
             Step::Elsewhere(at, node) => {
-                let waits = |member: &Member| match member.state() {
-                    State::Waiting => at % 2 == 0,
-                    state => state == State::Nominated,
+                let waits = |member: &Member| {
+                    let state = member.state();
+                    state == State::Nominated || state == State::Waiting && at % 2 == 0
                 };
                 self.change(self.one(at, waits), |facts| *facts = running(facts.clone(), &format!("n{}", node % 3)));
             }
