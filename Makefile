@@ -19,6 +19,8 @@ WORLD ?=
 REPEAT ?= 1
 # Cases mostly wait for others, each in a cluster of its own: one costs about 6 s of a core in 15 s.
 JOBS ?= 3
+# So many programs compute all the time beside the cases, to see which deadlines are too short for a busy machine.
+BUSY ?= 0
 TIMES ?= 5
 MINUTES ?= 60
 # The cases of `make operators`.
@@ -105,8 +107,8 @@ mutants: prerequisites ## changes the pure rooms, one expression at a time, and 
 model: model-build ## the exhaustive models of a PodGroup's life and of the handover, all worlds and mutants (minutes; docs/design/model.md; WORLD=handover, small, large, or a part of a world's name)
 	$(compiled)/debug/podgroup-model $(WORLD)
 
-e2e: tools $(if $(CASE),,provisioner jobset) debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1)
-	@$(GO_MEMORY) $(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
+e2e: tools $(if $(CASE),,provisioner jobset) debug-build shipped ## the cases on the real control plane (CASE=L1 for one, REPEAT=10, JOBS=1, BUSY=3: beside three programs that compute)
+	@bash e2e/tools/busy.sh $(BUSY) env $(GO_MEMORY) $(RUNNER) run $(foreach case,$(CASE),--case $(case)) --repeat $(REPEAT) --jobs $(JOBS)
 
 # Each case builds its operator where the cache has none (e2e/tools/operators.sh). E2-whole, a part of E2, is in `make e2e`.
 operators: tools debug-build ## operators of other projects against both programs, each built from its Go module once, in minutes (CASE=E1 for one)

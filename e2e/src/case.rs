@@ -15,18 +15,15 @@ use tokio::time::Instant;
 use crate::faults::{Counts, Faults};
 use crate::observer::JudgedConstraints;
 use crate::order::longest_first;
-use crate::report::{Outcome, base, compare_rights, sum_up};
+use crate::report::{Outcome, compare_rights, sum_up};
 use crate::rights::Rights;
 use crate::scratch::Scratch;
-use crate::wait::{DeadlinePassed, in_time};
+use crate::wait::{DeadlinePassed, Nearest, in_time};
 use crate::world::{Setup, World};
-use crate::{artifacts, disk, programs, say, scratch, stall};
+use crate::{artifacts, disk, programs, say, scratch};
 
 /// The time limit of a case by default. Each case has shorter deadlines of its own.
 pub const CASE_TIME: Duration = Duration::from_secs(300);
-
-/// How many inconclusive cases of one run are run again. With more of them the machine is too slow for the run, and it fails.
-const MOST_INCONCLUSIVE: usize = 5;
 
 /// The steps of a case.
 pub type Steps = for<'a> fn(&'a mut World) -> BoxFuture<'a, Result<()>>;
@@ -164,22 +161,9 @@ pub async fn run(table: &[Case], selection: &Selection) -> Result<bool> {
             }
         }
     }
-    run_again(&chosen, &mut outcomes).await;
     let passed = sum_up(&outcomes, start.elapsed());
     // A case that failed may not have come to its use of a right.
     Ok(passed && (!selection.cases.is_empty() || compare_rights(outcomes)))
-}
-
-/// Runs each inconclusive case once more, alone. The second result counts; the first one is printed, and its artifacts are kept.
-async fn run_again(chosen: &[Case], outcomes: &mut [Outcome]) {
-    let inconclusive = outcomes.iter_mut().filter(|outcome| outcome.inconclusive());
-    for outcome in inconclusive.take(MOST_INCONCLUSIVE) {
-        let Some(case) = chosen.iter().find(|case| case.id == base(&outcome.name)) else { continue };
-        let (stalled, took, reason) = (outcome.stalled.as_secs_f64(), outcome.took.as_secs_f64(), outcome.reasons.join("; "));
-        say::line(format!("inconclusive: {}: the machine stalled for {stalled:.1} s of {took:.1} s: {reason}", outcome.name));
-        *outcome = run_one(case.clone(), outcome.name.clone(), outcome.seed).await;
-        outcome.tell();
-    }
 }
 
 /// Returns the cases that `wanted` names. An unknown name is an error with the known names.
@@ -215,33 +199,32 @@ pub(crate) struct Prepared {
     name: String,
     seed: u64,
     world: Result<World>,
-    /// How long the cluster took to boot, and for how long the machine stalled meanwhile.
+    /// How long the cluster took to boot.
     booted: Duration,
-    stalled: Duration,
 }
 
 /// Starts the cluster of a case, and does nothing in it.
 pub(crate) async fn prepare(case: Case, name: String, seed: u64) -> Prepared {
-    let (start, stalled_before) = (Instant::now(), stall::total());
+    let start = Instant::now();
     let world = match Scratch::new(&case.id) {
         Ok(scratch) => World::bare(scratch, &case.id.to_lowercase(), &case.setup, seed).await,
         Err(error) => Err(error),
     };
-    Prepared { case, name, seed, world, booted: start.elapsed(), stalled: stall::total().saturating_sub(stalled_before) }
+    Prepared { case, name, seed, world, booted: start.elapsed() }
 }
 
 /// Runs a case in the cluster that was started for it.
 pub(crate) async fn play(prepared: Prepared) -> Outcome {
-    let Prepared { case, name, seed, world, booted, stalled } = prepared;
-    let (start, stalled_before) = (Instant::now(), stall::total());
+    let Prepared { case, name, seed, world, booted } = prepared;
+    let start = Instant::now();
     say::line(format!("        {name}: {}", case.title));
-    let Judged { reasons, only_late, artifacts, faults, rights, constraints } = match world {
+    let Judged { reasons, nearest, artifacts, faults, rights, constraints } = match world {
         Ok(world) => judge(&case, &name, world).await,
         Err(error) => Judged { reasons: vec![say::brief(&error)], ..Judged::default() },
     };
     let faults = (case.setup.faults == Faults::Mix).then_some(faults);
-    let (took, stalled) = (booted + start.elapsed(), stalled + stall::total().saturating_sub(stalled_before));
-    Outcome { name, reasons, took, only_late, stalled, artifacts, seed, faults, rights, constraints }
+    let took = booted + start.elapsed();
+    Outcome { name, reasons, took, nearest, artifacts, seed, faults, rights, constraints }
 }
 
 /// Runs one case in a world of its own.
@@ -253,7 +236,7 @@ pub(crate) async fn run_one(case: Case, name: String, seed: u64) -> Outcome {
 #[derive(Default)]
 struct Judged {
     reasons: Vec<String>,
-    only_late: bool,
+    nearest: Option<Nearest>,
     artifacts: Option<std::path::PathBuf>,
     faults: Counts,
     rights: Rights,
@@ -267,7 +250,7 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
         world.install(&case.setup).await?;
         (case.steps)(&mut world).await
     };
-    match AssertUnwindSafe(in_time(case.time, "the case", patience.over(whole))).catch_unwind().await {
+    match AssertUnwindSafe(in_time(case.time, "the case", patience.clone().over(whole))).catch_unwind().await {
         Ok(Some(Ok(()))) => {}
         Ok(Some(Err(error))) => {
             late = error.downcast_ref::<DeadlinePassed>().is_some();
@@ -303,7 +286,6 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
     {
         reasons.push(say::brief(&error));
     }
-    let only_late = late && reasons.len() == 1;
     world.started_again().iter().for_each(|text| say::line(format!("        {name}: {text}")));
     let (faults, rights, constraints) = (world.faults(), world.rights().await, world.judged_constraints());
     // Ending a world waits for its processes, so it must not block a thread that other cases need.
@@ -311,7 +293,7 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
     if ended.is_err() {
         reasons.push("the world could not be ended".to_owned());
     }
-    Judged { reasons, only_late, artifacts: kept, faults, rights, constraints }
+    Judged { reasons, nearest: patience.nearest(), artifacts: kept, faults, rights, constraints }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

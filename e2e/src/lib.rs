@@ -5,8 +5,7 @@
 //!
 //! * `scratch` (the processes and files of a run, and their cleanup), `cluster` (a control plane in three seconds);
 //! * `chart` and `programs` (what is tested; `rendered`: started from the chart's Deployment), `proxy` and `faults` (faults between them);
-//! * `unrest` (replicas are stopped, killed and frozen), `wait` and `stall` (deadlines, and what a slow machine adds to them), `disk` (the
-//!   room for clusters);
+//! * `unrest` (replicas are stopped, killed and frozen), `wait` (deadlines, and what moves them), `disk` (the room for clusters);
 //! * `prometheus` and `dashboards` (the use of their metrics), `objects` and `workloads` (what users create; `stage`: created again where
 //!   the simulator is late);
 //! * `world` (all of it together), `case` (runs and judges one case; `order`: the longest first), `cases` (the table of all cases);
@@ -55,7 +54,6 @@ pub mod scratch;
 pub mod setup;
 pub mod soak;
 pub mod stage;
-pub mod stall;
 pub mod takeover;
 pub mod unrest;
 pub mod wait;

@@ -19,11 +19,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::objects::{field, podgroups};
-use crate::stall;
 use crate::wait::{in_time, secs};
 use crate::workloads::owner::Kind;
 
-/// How long a controller may not have seen a change of the replicas. Time for which the machine stalls does not count.
+/// How long a controller may not have seen a change of the replicas.
 const SEEN: Duration = secs(5);
 
 /// How long a minMember may be too large: the same time, and as long again until the write is seen.
@@ -92,18 +91,12 @@ impl Recording {
             all.push(version);
         }
         all.sort_by_key(|version| version.version);
-        let wrong = wrong(&all, awake());
+        let wrong = wrong(&all, Instant::now());
         ensure!(wrong.is_empty(), "{}", wrong.join("; "));
         let groups = all.iter().filter(|version| version.what == What::Group).count();
         ensure!(groups > 0, "no version of any PodGroup was seen");
         Ok(groups)
     }
-}
-
-/// Returns the time of a clock that stands still while the machine stalls.
-fn awake() -> Instant {
-    let now = Instant::now();
-    now.checked_sub(stall::total()).unwrap_or(now)
 }
 
 fn number(text: &Option<String>) -> Option<u64> {
@@ -126,7 +119,7 @@ async fn follow(what: What, api: Api<DynamicObject>, mut from: String, send: mps
                 What::Group => (object.name_any().trim_start_matches("podgroup-").to_owned(), "/spec/minMember"),
             };
             let number = (!gone).then(|| field(&object, key).as_i64().unwrap_or(1));
-            let version = Version { version: number_of(&from)?, at: awake(), what, uid, number };
+            let version = Version { version: number_of(&from)?, at: Instant::now(), what, uid, number };
             if send.send(version).is_err() {
                 return Ok(());
             }

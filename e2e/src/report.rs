@@ -8,6 +8,7 @@ use crate::faults::{Counts, add, never, show};
 use crate::observer::JudgedConstraints;
 use crate::rights::Rights;
 use crate::say;
+use crate::wait::Nearest;
 
 /// The result of one case.
 pub struct Outcome {
@@ -18,10 +19,8 @@ pub struct Outcome {
     /// How long its cluster took to boot, and the case from its first step to the end of the cluster. The time that a cluster waited for
     /// its turn is not in it.
     pub took: Duration,
-    /// Whether it failed, and only because a deadline passed. A finding of the observer is another reason.
-    pub only_late: bool,
-    /// For how long the machine stalled meanwhile.
-    pub stalled: Duration,
+    /// The wait that came nearest to its deadline, of those in time; `None` where it waited for nothing.
+    pub nearest: Option<Nearest>,
     /// The folder of its logs and objects, if it failed.
     pub artifacts: Option<PathBuf>,
     /// The seed of its random delays and faults.
@@ -38,12 +37,6 @@ impl Outcome {
     /// Returns whether it passed.
     pub fn passed(&self) -> bool {
         self.reasons.is_empty()
-    }
-
-    /// Returns whether the failure says nothing about the programs: only a deadline passed, and the machine stalled for more than a third
-    /// of the time. Whoever waits for client-go waits longer on such a machine than the stalled time: its back-offs double.
-    pub fn inconclusive(&self) -> bool {
-        self.only_late && self.stalled.saturating_mul(3) > self.took
     }
 
     /// Prints the result as soon as it is known.
@@ -95,12 +88,20 @@ pub fn sum_up(outcomes: &[Outcome], took: Duration) -> bool {
     for outcome in outcomes.iter().filter(|outcome| !outcome.passed()) {
         say::line(format!("failed: {}: {}", outcome.name, outcome.reasons.first().map_or("", String::as_str)));
     }
+    nearest(outcomes).into_iter().for_each(say::line);
     if let Some(least) = disk::least_free() {
         say::line(format!("the temporary folder always had {} MiB free or more", least >> 20));
     }
     say::line(format!("cases took {:.0} s", took.as_secs_f64()));
     say::line(format!("{} passed, {failed} failed", outcomes.len() - failed));
     failed == 0 && !outcomes.is_empty()
+}
+
+/// Returns the five waits that came nearest to their deadlines, the nearest first, as lines with their cases.
+fn nearest(outcomes: &[Outcome]) -> Vec<String> {
+    let mut all: Vec<_> = outcomes.iter().filter_map(|outcome| Some((outcome.nearest.as_ref()?, &outcome.name))).collect();
+    all.sort_by(|(a, _), (b, _)| b.share.total_cmp(&a.share));
+    all.into_iter().take(5).map(|(nearest, name)| format!("near to a deadline: {name}: {nearest}")).collect()
 }
 
 /// Compares the rights that the chart grants with those that the programs used in a run of all cases, and prints the three that fewest
@@ -127,26 +128,28 @@ mod tests {
     use crate::rights::tests::right;
     use crate::wait::secs;
 
-    fn failed(only_late: bool, stalled: Duration) -> Outcome {
-        let reasons = vec!["not within 60s".to_owned()];
-        let (took, artifacts, faults, rights, constraints) = (secs(90), None, None, Rights::default(), JudgedConstraints::default());
-        Outcome { name: "K4".to_owned(), reasons, took, only_late, stalled, artifacts, seed: 0, faults, rights, constraints }
+    fn outcome(name: &str, nearest: Option<f64>) -> Outcome {
+        let (reasons, took, artifacts, faults, rights, constraints) =
+            (Vec::new(), secs(90), None, None, Rights::default(), JudgedConstraints::default());
+        let nearest = nearest.map(|share| Nearest { share, limit: secs(10), what: "a pod runs".to_owned() });
+        Outcome { name: name.to_owned(), reasons, took, nearest, artifacts, seed: 0, faults, rights, constraints }
     }
 
     #[test]
     fn a_right_that_no_program_used_in_any_case_fails_the_run() {
         let case = |used: &[&str]| {
             let granted = ["a get pods", "b get leases"].map(right).into();
-            Outcome { rights: Rights { granted, used: used.iter().map(|each| (right(each), 1)).collect() }, ..failed(false, secs(0)) }
+            Outcome { rights: Rights { granted, used: used.iter().map(|each| (right(each), 1)).collect() }, ..outcome("K4", None) }
         };
         assert!(compare_rights(vec![case(&["a get pods"]), case(&["b get leases"])]));
         assert!(!compare_rights(vec![case(&["a get pods"]), case(&["a get pods"])]));
     }
 
     #[test]
-    fn only_a_passed_deadline_on_a_machine_that_stalled_is_inconclusive() {
-        assert!(failed(true, secs(31)).inconclusive());
-        assert!(!failed(true, secs(30)).inconclusive(), "the machine was free for two thirds of the time");
-        assert!(!failed(false, secs(80)).inconclusive(), "the observer found something, or a check failed");
+    fn the_waits_nearest_to_their_deadlines_are_named_with_their_cases() {
+        let outcomes = [("K1", Some(0.1)), ("K2", None), ("K3", Some(0.62)), ("K4", Some(0.3))].map(|(name, share)| outcome(name, share));
+        let lines = nearest(&outcomes);
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines.first().unwrap(), "near to a deadline: K3: 62 % of 10s: a pod runs");
     }
 }

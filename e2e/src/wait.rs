@@ -1,11 +1,11 @@
 //! Waits for a condition with a deadline. A case never sleeps for a fixed time instead.
 //!
-//! Deadlines are part of what a case promises. Under injected faults they cannot hold, so a wait has an extra time ([`Patience`]) while
-//! faults are injected. So a case has the same text with and without faults. The time for which a program can do nothing does not count,
-//! and only that time: it obeys a `Retry-After`, or it lost its lease and does not lead again yet.
+//! Deadlines are part of what a case promises, and a wait that is late fails the case, also on a busy machine. So they are long enough for
+//! one where the programs get a third of the processors. A deadline moves by one rule: the time that the case itself takes from the programs
+//! ([`Patience`]) does not count. That is the extra time of the mix of faults, a `Retry-After` that a program obeys, and a lease that the
+//! mix made it lose. So a case has the same text with and without faults.
 //!
-//! A deadline is for the program, and no program can act while the machine stalls. So a deadline moves by the measured stalled time (`stall`), and by
-//! nothing else. A wait that was late for that reason is printed with the stalled time.
+//! Each case says how near to a deadline its waits came ([`Nearest`]), so that a deadline that is too short is seen before it fails a case.
 //!
 //! A failed wait names the condition and the last observed state, because a reader asks for them first.
 
@@ -18,13 +18,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::time::Instant;
 
-use crate::{say, stall};
+use crate::say;
 
 /// How often a condition is checked. A read from a local API server takes about a millisecond.
 const PACE: Duration = Duration::from_millis(50);
-
-/// How long a wait goes on after its deadline: a machine that stalled until just now is known to have stalled only when `stall` has computed again.
-pub(crate) const COUNTED: Duration = Duration::from_millis(150);
 
 /// For how long the checks of [`holds_for`] may fail with an error.
 const BLIND: Duration = Duration::from_secs(5);
@@ -70,8 +67,24 @@ pub struct Patience {
     extra: Arc<AtomicU64>,
     /// When a program can do nothing: from the first moment to the second one.
     idle: Arc<Mutex<Vec<(Instant, Instant)>>>,
-    /// Stalled milliseconds besides the measured ones, for tests.
-    stalled: Arc<AtomicU64>,
+    nearest: Arc<Mutex<Option<Nearest>>>,
+}
+
+/// The wait that came nearest to its deadline and was in time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nearest {
+    /// How much of its time it took: 1.0 is all of it.
+    pub share: f64,
+    /// Its whole time.
+    pub limit: Duration,
+    /// What it waited for.
+    pub what: String,
+}
+
+impl fmt::Display for Nearest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} % of {:.0?}: {}", self.share * 100.0, self.limit, self.what)
+    }
 }
 
 tokio::task_local! {
@@ -123,124 +136,60 @@ impl Patience {
         sum
     }
 
-    /// Returns for how long the machine has stalled so far.
-    fn stalled() -> Duration {
-        stall::total() + millis(PATIENCE.try_with(|patience| patience.stalled.load(Ordering::Relaxed)).unwrap_or(0))
-    }
-}
-
-/// A deadline that moves while the machine stalls.
-struct Deadline {
-    start: Instant,
-    stalled_before: Duration,
-    /// Whether it was over when [`Self::left`] was asked last.
-    was_over: bool,
-}
-
-impl Deadline {
-    fn start() -> Self {
-        Self { start: Instant::now(), stalled_before: Patience::stalled(), was_over: false }
+    /// Returns the wait of this patience that came nearest to its deadline; `None` before the first one has ended.
+    pub fn nearest(&self) -> Option<Nearest> {
+        self.nearest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the time since the start, and the stalled part of it.
-    fn elapsed(&self) -> (Duration, Duration) {
-        let elapsed = self.start.elapsed();
-        (elapsed, Patience::stalled().saturating_sub(self.stalled_before).min(elapsed))
+    /// Records that a wait was in time.
+    fn in_time(took: Duration, limit: Duration, what: &str) {
+        let share = if limit.is_zero() { 0.0 } else { took.as_secs_f64() / limit.as_secs_f64() };
+        // Outside of a case nobody asks.
+        let _: Result<(), _> = PATIENCE.try_with(|patience| {
+            let mut nearest = patience.nearest.lock().unwrap_or_else(PoisonError::into_inner);
+            if nearest.as_ref().is_none_or(|known| known.share < share) {
+                *nearest = Some(Nearest { share, limit, what: what.to_owned() });
+            }
+        });
     }
-
-    /// Returns how long is left of this limit: at the first question after its end [`COUNTED`], and then nothing.
-    fn left(&mut self, limit: Duration) -> Option<Duration> {
-        let (elapsed, stalled) = self.elapsed();
-        let left = (limit + stalled).saturating_sub(elapsed);
-        let was_over = std::mem::replace(&mut self.was_over, left.is_zero());
-        match (left.is_zero(), was_over) {
-            (false, _) => Some(left),
-            (true, false) => Some(COUNTED),
-            (true, true) => None,
-        }
-    }
-
-    /// Returns for how long since the start a program could do nothing.
-    fn idle(&self) -> Duration {
-        Patience::idle(self.start, Instant::now())
-    }
-
-    /// Prints by how much a wait with this limit was late, if it was.
-    fn report(&self, limit: Duration, what: &str) {
-        let (elapsed, stalled) = self.elapsed();
-        let limit = limit + self.idle();
-        record(elapsed, stalled, limit, what);
-        let late = elapsed.saturating_sub(limit);
-        // A single check takes some time, too.
-        if late >= PACE {
-            let (late, stalled, elapsed) = (late.as_secs_f64(), stalled.as_secs_f64(), elapsed.as_secs_f64());
-            say::line(format!(
-                "        late by {late:.1} s; the machine stalled for {stalled:.1} s of {elapsed:.1} s ({}): {what}",
-                stall::pressure()
-            ));
-        }
-    }
-}
-
-/// Appends how long a wait took to the file in `PODGROUP_WAITS`, if there is one: from a whole run of it follows which deadlines are longer
-/// than they need to be.
-fn record(elapsed: Duration, stalled: Duration, limit: Duration, what: &str) {
-    use std::io::Write as _;
-    let Some(path) = std::env::var_os("PODGROUP_WAITS") else { return };
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    let line = format!("{:.2} {:.2} {:.0} {what}\n", elapsed.as_secs_f64(), stalled.as_secs_f64(), limit.as_secs_f64());
-    // One write, so that the lines of two cases do not mix. Without the file nothing is lost but the record.
-    drop(file.and_then(|mut file| file.write_all(line.as_bytes())));
 }
 
 /// Checks again and again until `look` says yes. Fails after `deadline` and names `what` and the last observed state ([`DeadlinePassed`]).
-/// An error of a check is only another observed state, because the API server may be away for a moment in the middle of a case.
+/// An error of a check is only another observed state, because the API server may be away for a moment in the middle of a case. A check
+/// that began in time counts, however long it took.
 pub async fn wait_until<T, F, Fut>(deadline: Duration, what: &str, mut look: F) -> Result<T>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Seen<T>>>,
 {
-    let mut running = Deadline::start();
+    let start = Instant::now();
     loop {
-        let last = match look().await {
+        let seen = look().await;
+        let (took, extra, idle) = (start.elapsed(), Patience::now(), Patience::idle(start, Instant::now()));
+        let limit = deadline + extra + idle;
+        let last = match seen {
             Ok(Seen::Yes(value)) => {
-                running.report(deadline + Patience::now(), what);
+                Patience::in_time(took, limit, what);
                 return Ok(value);
             }
             Ok(Seen::NotYet(text)) => text,
             Err(error) => say::brief(&error),
         };
-        let (idle, deadline) = (running.idle(), deadline + Patience::now());
-        // A condition without a deadline is checked once.
-        let left = if deadline.is_zero() { None } else { running.left(deadline + idle) };
-        let Some(left) = left else {
-            let (elapsed, stalled) = running.elapsed();
-            let text = format!(
-                "not within {deadline:?} (of {elapsed:.1?} the machine stalled for {stalled:.1?}, and a program could do nothing for {idle:.1?}): {what}; \
-                 last seen: {last}"
-            );
-            return Err(DeadlinePassed::new(text).into());
-        };
-        tokio::time::sleep(if running.was_over { left } else { PACE }).await;
+        if took >= limit {
+            let forgiven = if idle.is_zero() { String::new() } else { format!(" and the {idle:.1?} in which a program could do nothing") };
+            let within = deadline + extra;
+            return Err(DeadlinePassed::new(format!("not within {within:?}{forgiven}: {what}; last seen: {last}")).into());
+        }
+        tokio::time::sleep(PACE).await;
     }
 }
 
-/// Returns the result of `act` if it ends within the deadline, which moves while the machine stalls.
+/// Returns the result of `act` if it ends within the deadline.
 pub async fn in_time<T>(deadline: Duration, what: &str, act: impl Future<Output = T>) -> Option<T> {
-    let mut running = Deadline::start();
-    let over = async {
-        while let Some(left) = running.left(deadline) {
-            tokio::time::sleep(left).await;
-        }
-    };
-    tokio::select! {
-        biased;
-        outcome = act => {
-            running.report(deadline, what);
-            Some(outcome)
-        }
-        () = over => None,
-    }
+    let start = Instant::now();
+    let outcome = tokio::time::timeout(deadline, act).await.ok()?;
+    Patience::in_time(start.elapsed(), deadline, what);
+    Some(outcome)
 }
 
 /// Checks until `end` and fails as soon as the condition does not hold, for a condition that may end at that moment. A check that takes longer than
@@ -320,15 +269,15 @@ fn is_missing(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
 }
 
-/// Waits up to ten seconds until the condition holds, and then checks for two that it stays: a state that is correct for a moment only is
-/// not enough. Where it does not stay, both begin again as long as the ten seconds are not over, and once in any case: after the first
+/// Waits up to thirty seconds until the condition holds, and then checks for two that it stays: a state that is correct for a moment only is
+/// not enough. Where it does not stay, both begin again as long as the thirty seconds are not over, and once in any case: after the first
 /// moment a late DELETE may still arrive, which is made good at once.
 pub async fn settles<F, Fut>(what: &str, mut look: F) -> Result<()>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Seen<()>>>,
 {
-    let limit = secs(10);
+    let limit = secs(30);
     let (start, mut left, mut is_first) = (Instant::now(), limit, true);
     loop {
         wait_until(left, what, &mut look).await?;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::Result;
 use kube::Client;
 
+use crate::chart;
 use crate::cluster::Cluster;
 use crate::kit::Kit;
 use crate::objects::SCHEDULER_NAME;
 use crate::observer::{Absences, Excused, JudgedConstraints, Observer, ObserverConfig};
 use crate::wait::secs;
-use crate::{chart, stall};
 
 /// A cluster with a running observer.
 pub struct Watched {
@@ -40,7 +40,6 @@ impl Watched {
             controller_user: chart::user(chart::CONTROLLER),
             scheduler_user: chart::user(chart::SCHEDULER),
             oracle,
-            stalled: stall::total,
             ..ObserverConfig::of_chart(schedulers)
         };
         Ok(Self { observer: Observer::start(client, config).await? })

@@ -21,9 +21,7 @@ const S: &str = "ob-scheduler";
 
 async fn observe(cluster: &Cluster, scheduler: &str) -> Result<Observer> {
     let oracle = Some(e2e::kit::Kit::locate()?.program("oracle"));
-    // As in a case: a program is not late while the machine stalls.
-    let stalled = e2e::stall::total;
-    let config = ObserverConfig { audit_log: Some(cluster.audit_log()), oracle, stalled, ..ObserverConfig::of_chart(&[scheduler]) };
+    let config = ObserverConfig { audit_log: Some(cluster.audit_log()), oracle, ..ObserverConfig::of_chart(&[scheduler]) };
     Observer::start(cluster.client(), config).await
 }
 
@@ -89,7 +87,7 @@ async fn every_check_reports_violations_and_nothing_else() -> Result<()> {
         (11, "ob-11b"),
     ];
     let expected: Vec<(u8, String)> = expected.map(|(check, place)| (check, place.to_owned())).into();
-    let seen = wait_until(secs(40), "every violation is found", || async {
+    let seen = wait_until(secs(60), "every violation is found", || async {
         let seen = summary(&observer.findings());
         Ok(if expected.iter().all(|one| seen.contains(one)) { Seen::Yes(seen) } else { Seen::NotYet(format!("{seen:?}")) })
     });

@@ -125,7 +125,7 @@ async fn our_scheduler_beside_controllers(cluster: &Cluster) -> Result<()> {
         });
         make_pod(&client, pod).await?;
     }
-    wait_until(secs(20), "the group says that its queue is closed", || async {
+    wait_until(secs(40), "the group says that its queue is closed", || async {
         let status = field(&podgroups(&client).get("job").await?, "/status");
         Ok(Seen::when(status.to_string().contains(r#"queue \"team\" is closed"#), || status.to_string()))
     })

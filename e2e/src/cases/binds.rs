@@ -155,7 +155,8 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
         Ok(Seen::when(bound == 3, || format!("{bound} of {} are bound", all.len())))
     })
     .await?;
-    wait_until(secs(40), "the blocked pods say why", || async {
+    // A binding is given up after 20 s, and the other pods of the gang have their turn before that is said.
+    wait_until(secs(60), "the blocked pods say why", || async {
         let said = condition(&podgroups(&client).get("blocked").await?, "Unschedulable");
         let says = |(status, _, message): &(String, String, String)| status == "True" && message.contains("webhook_unavailable");
         Ok(Seen::when(said.as_ref().is_some_and(says), || format!("{said:?}")))

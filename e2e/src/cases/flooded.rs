@@ -10,12 +10,12 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpSocket;
 use tokio::process::Command;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::load::process;
 use crate::wait::{Seen, secs, wait_until};
 use crate::world::World;
-use crate::{chart, http, say, stall, wait};
+use crate::{chart, http, say};
 
 /// How long each flood lasts.
 const SECONDS: u64 = 8;
@@ -38,8 +38,7 @@ const PROBE: Duration = secs(1);
 const KILLED_AFTER: usize = 3;
 
 /// O11. Each program gets a flood from one address, and the node's kubelet probes both every second from another. Not three probes in a row
-/// fail, and at most one in ten, apart from those during which the machine itself stood still; the number of open files stays bounded, and
-/// memory is what it was before.
+/// fail, and at most one in five; the number of open files stays bounded, and memory is what it was before.
 pub(super) async fn probes_are_answered(w: &mut World) -> Result<()> {
     let ports = [w.controller()?.port(), w.scheduler()?.port()];
     for (name, port) in [chart::CONTROLLER, chart::SCHEDULER].into_iter().zip(ports) {
@@ -53,8 +52,8 @@ async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> 
     let (memory, files, accepted) = (process::memory(pid)?, process::open_files(pid)?, process::handshakes()?);
     process::forget_peak(pid)?;
     let mut flood = Command::new("bash")
-        // As many files as this machine allows.
-        .args(["-c", "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\""])
+        // As many files as this machine allows. The lowest priority: whoever floods is on another machine, and takes no processor from the program.
+        .args(["-c", "ulimit -n $(ulimit -Hn); exec nice -n 19 \"$0\" \"$@\""])
         .arg(std::env::current_exe()?)
         .args(["flood", "--port", &port.to_string(), "--seconds", &SECONDS.to_string(), "--open", &OPEN.to_string()])
         .stdin(Stdio::null())
@@ -75,21 +74,20 @@ async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> 
     let (best, sum) = (seconds.iter().max().copied().unwrap_or(0), seconds.iter().sum::<u64>());
     let (peak, accepted) = (process::memory(pid)?.peak, process::handshakes()?.saturating_sub(accepted));
     say::line(format!(
-        "        O11: {name}: {sum} connections in {} s, {best} in the best second (aim {AIM}), {accepted} with a handshake, {} failed; {} probes, {} failed, {} more while the machine stood still, \
+        "        O11: {name}: {sum} connections in {} s, {best} in the best second (aim {AIM}), {accepted} with a handshake, {} failed; {} probes, {} failed, \
          the slowest took {:.0?}; at most {} files (before: {files}); {:.1} MiB, at most {peak:.1}",
         seconds.len(),
         said.get("failed").and_then(Value::as_u64).unwrap_or(0),
         kubelet.probes,
         kubelet.failed,
-        kubelet.excused,
         kubelet.slowest,
         kubelet.most_files,
         memory.now,
     ));
     ensure!(best >= LEAST, "only {best} connections in the best second");
-    // The kernel drops a connection where many come at once, and the client asks again after a second, which is the timeout. One failed
-    // probe restarts no program.
-    ensure!(kubelet.failed * 10 <= kubelet.probes, "{} of {} probes failed: {:?}", kubelet.failed, kubelet.probes, kubelet.why);
+    // The kernel drops a connection where many come at once, and the client asks again after a second, which is the timeout. A machine that
+    // stands still fails one probe of each port, however long. One failed probe restarts no program.
+    ensure!(kubelet.failed * 5 <= kubelet.probes, "{} of {} probes failed: {:?}", kubelet.failed, kubelet.probes, kubelet.why);
     ensure!(kubelet.most_files <= files + FILES, "the program had {} files open, {files} before", kubelet.most_files);
     wait_until(secs(30), "files and memory are back", || async {
         let (now, open) = (process::memory(pid)?.now, process::open_files(pid)?);
@@ -104,9 +102,7 @@ async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> 
 struct Kubelet {
     probes: usize,
     failed: usize,
-    /// Failed while the machine stood still for a good part of the timeout.
-    excused: usize,
-    /// By port, without the excused ones.
+    /// By port.
     in_a_row: BTreeMap<u16, usize>,
     slowest: Duration,
     most_files: usize,
@@ -130,14 +126,9 @@ impl Kubelet {
     }
 
     async fn one(&mut self, port: u16) -> Result<()> {
-        let (start, stalled) = (Instant::now(), stall::total());
+        let start = Instant::now();
         let outcome = timeout(PROBE, healthz(port)).await;
         let took = start.elapsed();
-        if took > PROBE / 2 {
-            // A machine that stood still until just now is known to have done so only a moment later.
-            sleep(wait::COUNTED).await;
-        }
-        let stalled = stall::total().saturating_sub(stalled);
         self.probes += 1;
         self.slowest = self.slowest.max(took);
         let why = match outcome {
@@ -149,11 +140,7 @@ impl Kubelet {
             Ok(Err(error)) => say::brief(&error),
             Err(_) => "no answer within a second".to_owned(),
         };
-        self.why.push(format!("{why} after {took:.0?}, stalled {stalled:.0?}"));
-        if stalled >= PROBE / 2 {
-            self.excused += 1;
-            return Ok(());
-        }
+        self.why.push(format!("{why} after {took:.0?}"));
         self.failed += 1;
         let in_a_row = self.in_a_row.entry(port).or_default();
         *in_a_row += 1;

@@ -53,9 +53,14 @@ pub(super) async fn something_is_missing(_: &mut World) -> Result<()> {
     is_refused(&client, "statefulsets").await?;
     let controller = Rendered::start(&cluster, chart::CONTROLLER, "controller").await?;
     wait_readyz(&controller.program, 503, "statefulsets: waiting (forbidden").await?;
-    let log = controller.log()?;
-    let lines = log.lines().filter(|line| line.contains("cannot list resource") && line.contains("statefulsets")).count();
-    ensure!(lines == 1, "the log names the missing right {lines} times:\n{log}");
+    // What /readyz says is logged a moment later.
+    let lines = wait_until(secs(10), "the log names the missing right", || async {
+        let log = controller.log()?;
+        let lines = log.lines().filter(|line| line.contains("cannot list resource") && line.contains("statefulsets")).count();
+        Ok(if lines > 0 { Seen::Yes(lines) } else { Seen::NotYet(log) })
+    })
+    .await?;
+    ensure!(lines == 1, "the log names the missing right {lines} times");
     may_see_stateful_sets(&cluster, true).await?;
     wait_readyz(&controller.program, 200, "statefulsets: complete").await?;
 

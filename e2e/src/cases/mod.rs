@@ -103,7 +103,7 @@ pub fn table() -> Vec<Case> {
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
         case!("H3", "the fault proxy: each kind works as described", stock(), faults::each_kind_is_as_described),
         case!("C1", "objects written for Volcano keep every field", usual(), compatibility::objects_of_volcano_survive),
-        case!("C2", "the chart passes its own check", Setup { kube_scheduler: false, ..stock() }, compatibility::chart).within(secs(600)),
+        case!("C2", "the chart passes its own check", Setup { kube_scheduler: false, ..stock() }, compatibility::chart).within(secs(1500)),
         case!(
             "C3",
             "each program works beside Volcano's other component",

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::seen::bound;
 use crate::faults::{Fault, Rule, StreamFault, Verb};
@@ -54,8 +54,6 @@ async fn silenced(w: &mut World, resource: &'static str, change: impl AsyncFnOnc
         Ok(Seen::when(w.hits("watch-silent")? == 1, || "it is not open yet".to_owned()))
     })
     .await?;
-    // The list before the watch is over, and shows the old state.
-    sleep(secs(2)).await;
     change().await?;
     let end = Instant::now() + HONOURED;
     says_how_old_its_view_is(w, resource).await?;

@@ -5,7 +5,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::old_views::{gang, silent, stays_unbound};
 use crate::faults::HttpProxy;
@@ -45,10 +44,7 @@ impl Standby {
         wait_until(secs(10), &format!("the standby's watch of {resource} is silent"), || async {
             Ok(Seen::when(self.faults.counts().contains_key("watch-silent"), || "it is not open yet".to_owned()))
         })
-        .await?;
-        // The list before the watch is over, and shows the old state.
-        sleep(secs(2)).await;
-        Ok(())
+        .await
     }
 
     /// Ends the leader. Returns when the standby may take over.

@@ -80,7 +80,7 @@ impl Core {
     /// Takes a whole list. `first` is true when nothing of this kind was known before; otherwise versions in between were missed.
     pub(super) fn replace(&mut self, kind: Kind, listed: &[DynamicObject], version: Option<u64>, first: bool) {
         self.sees(kind);
-        let now = self.clock.program_time();
+        let now = self.clock.now();
         let since = std::mem::replace(&mut self.known.entry(kind).or_default().seen_at, now);
         let uids: BTreeSet<String> = listed.iter().filter_map(ResourceExt::uid).collect();
         if !first {
@@ -117,7 +117,7 @@ impl Core {
     /// Takes one version of one object.
     pub(super) fn event(&mut self, kind: Kind, object: &DynamicObject, gone: bool, exact: bool) {
         let (version, uid) = (number(object), object.uid().unwrap_or_default());
-        let now = self.clock.program_time();
+        let now = self.clock.now();
         let known = self.known.entry(kind).or_default();
         known.newest = known.newest.max(version);
         known.seen_at = now;
@@ -131,14 +131,14 @@ impl Core {
 
     /// Records that a watch has sent everything up to a resourceVersion (a bookmark).
     pub(super) fn reached(&mut self, kind: Kind, version: &str) {
-        let now = self.clock.program_time();
+        let now = self.clock.now();
         let known = self.known.entry(kind).or_default();
         known.newest = known.newest.max(version.parse().unwrap_or(0));
         known.seen_at = now;
     }
 
     fn change(&mut self, kind: Kind, version: u64, object: &DynamicObject, gone: bool, exact: bool) {
-        let now = self.clock.program_time();
+        let now = self.clock.now();
         if let Some(change) = read(&self.names, kind, object, gone, exact) {
             self.history.add(version, now, change);
         }
@@ -185,7 +185,7 @@ impl Core {
 
     /// Makes every grace longer by `extra` milliseconds for so long from now on, at most until [`Core::strict`].
     pub(super) fn longer(&mut self, extra: i64) {
-        let from = self.clock.program_time();
+        let from = self.clock.now();
         self.history.excuses.push(Excuse { check: None, from, to: Some(from.saturating_add(extra)), at_most: Some(extra) });
     }
 
@@ -205,7 +205,7 @@ impl Core {
     }
 
     fn open_excuse(&mut self, check: Option<u8>, at_most: Option<i64>) {
-        let from = self.clock.program_time();
+        let from = self.clock.now();
         let same = |excuse: &Excuse| excuse.check == check && excuse.at_most.is_some() == at_most.is_some() && excuse.at_most >= at_most;
         if !self.history.excuses.iter().any(|excuse| same(excuse) && excuse.to.is_none()) {
             self.history.excuses.push(Excuse { check, from, to: None, at_most });
@@ -213,7 +213,7 @@ impl Core {
     }
 
     fn close_excuse(&mut self, check: Option<u8>, bounded: bool) {
-        let now = self.clock.program_time();
+        let now = self.clock.now();
         let same = |excuse: &&mut Excuse| excuse.check == check && excuse.at_most.is_some() == bounded;
         for excuse in self.history.excuses.iter_mut().filter(same).filter(|excuse| excuse.to.is_none_or(|to| to > now)) {
             excuse.to = Some(now);
@@ -229,7 +229,6 @@ impl Core {
             Some(Err(_)) | None => {}
         }
         if self.begun {
-            let now = self.clock.program_time();
             let until = now.saturating_sub(hold);
             self.history.settle(until);
             self.constraints.settle(until, false, |at| self.history.forgiven_from(at));
@@ -238,8 +237,7 @@ impl Core {
 
     pub(super) fn findings(&self) -> Vec<Finding> {
         let judged = self.history.findings().iter().chain(self.constraints.findings()).chain(self.bound_claims.findings());
-        let judged = judged.map(|finding| Finding { at: self.clock.wall_at(finding.at), ..finding.clone() });
-        let mut all: Vec<Finding> = judged.chain(self.audit.findings().iter().chain(&self.log_finding).cloned()).collect();
+        let mut all: Vec<Finding> = judged.chain(self.audit.findings()).chain(&self.log_finding).cloned().collect();
         all.sort_by_key(|finding| finding.at);
         all
     }
@@ -255,7 +253,7 @@ impl Core {
     /// Judges the bindings whose batch may not be over.
     pub(super) fn end(&mut self) {
         self.beat(0);
-        let now = self.clock.program_time();
+        let now = self.clock.now();
         self.constraints.settle(now, true, |at| self.history.forgiven_from(at));
     }
 

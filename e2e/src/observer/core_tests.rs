@@ -9,7 +9,7 @@ use crate::audit_log::tests::entry;
 
 /// A core that knows nothing yet, with these graces.
 fn core_with(graces: Graces) -> Core {
-    let clock = Clock::start(|| std::time::Duration::ZERO);
+    let clock = Clock::start();
     let constraints = Constraints::start(None, BTreeMap::new()).unwrap();
     Core::new(clock, ObserverConfig::of_chart(&["s"]).names, graces, Audit::new("a", "b"), constraints, None)
 }

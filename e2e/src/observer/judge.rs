@@ -31,7 +31,7 @@ pub struct Graces {
 
 impl Default for Graces {
     fn default() -> Self {
-        Self { group: 5000, owner: 15_000, gang: 10_000, eviction: 15_000, seen: 2000 }
+        Self { group: 5000, owner: 15_000, gang: 30_000, eviction: 15_000, seen: 2000 }
     }
 }
 

@@ -28,7 +28,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// a new judgement.
 const HOLD: i64 = 1000;
 /// How long to wait until the watches reach the state of a list, and until the log shows a request of the observer.
-const CATCH_UP: Duration = Duration::from_secs(30);
+const CATCH_UP: Duration = Duration::from_secs(120);
 
 /// The settings of the observer for one cluster.
 #[derive(Debug, Clone)]
@@ -48,8 +48,6 @@ pub struct ObserverConfig {
     pub graces: Graces,
     /// The program that asks kube-scheduler's filters about each binding; without it there is no check 10, nor the first half of 11.
     pub oracle: Option<PathBuf>,
-    /// Returns for how long the machine has stalled so far. A grace is longer by the time that it stalls meanwhile.
-    pub stalled: fn() -> Duration,
 }
 
 impl ObserverConfig {
@@ -64,15 +62,7 @@ impl ObserverConfig {
             group_annotations: ["scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"].map(str::to_owned).into(),
         };
         let (controller_user, scheduler_user) = (account("podgroup-controller"), account("podgroup-scheduler"));
-        Self {
-            names,
-            audit_log: None,
-            controller_user,
-            scheduler_user,
-            graces: Graces::default(),
-            oracle: None,
-            stalled: || Duration::ZERO,
-        }
+        Self { names, audit_log: None, controller_user, scheduler_user, graces: Graces::default(), oracle: None }
     }
 }
 
@@ -129,7 +119,7 @@ impl Observer {
         let log = config.audit_log.map(|path| AuditLog::at(path, Position::default()));
         let has_log = log.is_some();
         let constraints = Constraints::start(config.oracle.as_deref(), config.names.schedulers.clone()).context("start the oracle")?;
-        let core = Core::new(Clock::start(config.stalled), config.names, config.graces, audit, constraints, log);
+        let core = Core::new(Clock::start(), config.names, config.graces, audit, constraints, log);
         let shared = Shared(Arc::new(Mutex::new(core)));
         let mut tasks = JoinSet::new();
         for of in KINDS {
