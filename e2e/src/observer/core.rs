@@ -36,6 +36,8 @@ pub(super) struct Core {
     /// The first error of the log.
     log_finding: Option<Finding>,
     markers: u64,
+    /// When the next beat judges.
+    rests_until: i64,
 }
 
 impl Core {
@@ -55,6 +57,7 @@ impl Core {
             log,
             log_finding: None,
             markers: 0,
+            rests_until: 0,
         }
     }
 
@@ -220,14 +223,31 @@ impl Core {
         }
     }
 
-    /// Reads the log and judges everything except the last `hold` milliseconds.
+    /// Reads the log, and judges everything except the last `hold` milliseconds, but for a tenth of the time at most: the watches wait
+    /// meanwhile, and what they bring too late makes the whole history be judged again.
     pub(super) fn beat(&mut self, hold: i64) {
+        self.read_log();
+        let before = self.clock.now();
+        if before >= self.rests_until {
+            self.judge(hold);
+            let after = self.clock.now();
+            self.rests_until = after.saturating_add(after.saturating_sub(before).saturating_mul(9));
+        }
+    }
+
+    /// Reads the log.
+    pub(super) fn read_log(&mut self) {
         let now = self.clock.now();
         match self.log.as_mut().map(AuditLog::fresh) {
             Some(Ok(entries)) => entries.iter().for_each(|entry| self.audit.judge(entry, now)),
             Some(Err(error)) if self.log_finding.is_none() => self.log_finding = Some(self.own_finding(&format!("{error:#}"))),
             Some(Err(_)) | None => {}
         }
+    }
+
+    /// Judges everything except the last `hold` milliseconds.
+    pub(super) fn judge(&mut self, hold: i64) {
+        let now = self.clock.now();
         if self.begun {
             let until = now.saturating_sub(hold);
             self.history.settle(until);
@@ -252,7 +272,8 @@ impl Core {
 
     /// Judges the bindings whose batch may not be over.
     pub(super) fn end(&mut self) {
-        self.beat(0);
+        self.read_log();
+        self.judge(0);
         let now = self.clock.now();
         self.constraints.settle(now, true, |at| self.history.forgiven_from(at));
     }
@@ -271,7 +292,7 @@ impl Core {
 
     /// Returns what is wrong in the present state, under the assumption that the cluster is at rest.
     pub(super) fn at_rest(&mut self) -> Vec<Finding> {
-        self.beat(0);
+        self.judge(0);
         self.history.at_rest(self.clock.now())
     }
 
