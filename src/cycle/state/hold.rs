@@ -83,9 +83,15 @@ impl SchedulingState {
 
     fn give_back(&mut self, number: u64, why: &str, now: Duration) {
         let Some(binding) = self.volume_bindings.remove(number) else { return };
+        let mut last = self.cache.groups.get(&binding.key).map(|group| group.retry.last.clone()).unwrap_or_default();
+        last.extend(binding.failed_on(&self.cache));
         self.let_go(&binding);
         for place in &binding.places {
             self.take_back(&place.uid, (Step::Volumes, why), now, |failures| BACKOFF.delay(failures));
+        }
+        // The nodes of the other members may still be good for this one.
+        if let Some(group) = self.cache.groups.get_mut(&binding.key) {
+            group.retry.last = last;
         }
         let group = self.cache.groups.get(&binding.key);
         if !group.is_some_and(|group| group.facts.as_deref().is_some_and(|facts| gang::is_satisfied(group, facts))) {

@@ -61,6 +61,8 @@ pub(in crate::cycle) struct VolumeBinding {
     until: Option<Duration>,
     /// What failed.
     failed: Option<String>,
+    /// The claim for which its provisioner made no volume on the selected node.
+    refused: Option<ClaimKey>,
 }
 
 /// The bindings that wait for one claim. Pods of several may share it: it is tied once.
@@ -87,6 +89,17 @@ pub(in crate::cycle) struct VolumeBindings {
     writes: Vec<VolumeWrite>,
     /// The number of the last one.
     last: u64,
+}
+
+impl VolumeBinding {
+    /// The nodes on which it failed: that of the claim for which no volume was made; where none was refused, all.
+    pub(in crate::cycle) fn failed_on(&self, cache: &Cache) -> BTreeSet<Arc<str>> {
+        let asks = |place: &&Placement| {
+            let volumes = cache.pods.get(&place.uid).and_then(|member| member.facts.constraints.volumes.as_ref());
+            self.refused.as_ref().is_none_or(|claim| volumes.is_some_and(|volumes| volumes.unbound.contains(claim)))
+        };
+        self.places.iter().filter(asks).map(|place| Arc::clone(&place.node)).collect()
+    }
 }
 
 impl VolumeBindings {
@@ -121,8 +134,17 @@ impl VolumeBindings {
         self.of_group.entry(key.clone()).or_default().insert(number);
         self.changed.insert(number);
         let places = places.to_vec();
-        let binding =
-            VolumeBinding { key: key.clone(), places, minimum, reserved, claims: all, tied: BTreeSet::new(), until: None, failed };
+        let binding = VolumeBinding {
+            key: key.clone(),
+            places,
+            minimum,
+            reserved,
+            claims: all,
+            tied: BTreeSet::new(),
+            until: None,
+            failed,
+            refused: None,
+        };
         self.all.insert(number, binding);
     }
 

@@ -91,6 +91,7 @@ impl VolumeBinding {
             if is_tied {
                 self.tied.insert(key.clone());
             } else if self.tied.contains(key) {
+                self.refused = matches!(reservation.source, Source::Provisioner).then(|| key.clone());
                 return Some(match &reservation.source {
                     Source::Provisioner => {
                         format!(
