@@ -284,9 +284,9 @@ impl StatusWriter {
         Some(Command::Group { key: key.clone(), uid: facts.uid.clone(), status: wanted, events, now: now.wall })
     }
 
-    /// Returns the Event for a refusal; `None` if the last Event had the same cause.
+    /// Returns the Event for a refusal; `None` if the last Event had the same cause, or nothing is wrong: volumes are being made.
     fn event(&mut self, key: &GroupKey, uid: &Uid, code: Option<Code>, message: impl FnOnce() -> String) -> Option<(String, String)> {
-        let Some(code) = code else {
+        let Some(code) = code.filter(|code| *code != Code::WaitingForVolumes) else {
             self.events.remove(key);
             return None;
         };
