@@ -15,6 +15,7 @@ mod faults;
 mod flaps;
 mod flooded;
 mod foreign_crds;
+mod gang_rules;
 mod handover;
 mod handover_costs;
 mod hanging_webhooks;
@@ -216,6 +217,15 @@ pub fn table() -> Vec<Case> {
         case!("Q14", "200 queues, 500 waiting pods: the budget of a cycle, and memory", quick(), tree_large::backlog, SMALL)
             .under_faults_in_soak(),
         case!("Q14-2000", "2,000 queues, 5,000 waiting pods", quick(), tree_large::backlog, LARGE).within(secs(1800)).only_in_soak(),
+        case!("G1", "PodGroups whose members ended hold no empty queue", usual(), gang_rules::what_ended_holds_nothing)
+            .under_faults_in_soak(),
+        case!("G2", "the second wave of a Job starts whole", usual(), gang_rules::a_second_wave_starts_whole).under_faults_in_soak(),
+        case!("G3", "as many pods ask for nodes as their queue takes", usual(), gang_rules::as_many_ask_for_nodes_as_the_queue_takes)
+            .under_faults_in_soak(),
+        case!("G4", "members that request more than minResources are asked", usual(), gang_rules::the_members_are_asked)
+            .under_faults_in_soak(),
+        case!("G5", "what a driver states for its executors is kept", usual(), gang_rules::what_is_stated_beyond_the_minimum_is_kept)
+            .under_faults_in_soak(),
         case!("X2", "invalid amounts of queues", usual(), bad::queues::amounts).under_faults_in_soak(),
         case!("M1", "every panel and alert shows the right numbers, with a real Prometheus", usual(), panels::show_what_is_so),
         case!("M2", "the most important alerts fire by their fault, alone", usual(), alarms::fire_by_their_fault),
