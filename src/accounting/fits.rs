@@ -11,7 +11,6 @@ use crate::resources::{Amount, ResourceName, Resources};
 
 use super::quota::Quota;
 use super::refusal::{Bound, Ceiling, QueueRefusal};
-use super::reserved_minimums::ReservedMinimums;
 use super::tree::{Path, ROOT_QUEUE};
 use super::unused_guarantees::UnusedChange;
 
@@ -97,19 +96,8 @@ impl Quota {
         }
     }
 
-    /// Checks whether a member of the queue beyond the minimum of its PodGroup leaves room for what other PodGroups have reserved for their
-    /// minimum, in what all nodes offer together (A7).
-    ///
-    /// # Errors
-    ///
-    /// The first dimension in which it does not.
-    pub fn leaves_room(&self, queue: &str, asked: &Resources, reserved: &ReservedMinimums) -> Result<(), Ceiling> {
-        // Where there is room beside all of it, nothing has to be computed by queue.
-        self.leaves(asked, reserved.all()).or_else(|_| self.leaves(asked, &reserved.before(queue, self)))
-    }
-
-    /// Checks whether such a member leaves room for this, which comes before it. What is zero needs no room, even if more is used than the
-    /// nodes offer.
+    /// Checks whether a member beyond the minimum of its PodGroup leaves room for this, which other PodGroups have reserved for their minimum and
+    /// which comes before it, in what all nodes offer together (A7). What is zero needs no room, even if more is used than the nodes offer.
     ///
     /// # Errors
     ///

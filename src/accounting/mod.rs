@@ -23,6 +23,7 @@
 
 #![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 
+mod asked_of_nodes;
 mod audit;
 mod can_reclaim;
 mod charges;
@@ -48,6 +49,7 @@ mod trial;
 mod unused_guarantees;
 mod water_filling;
 
+pub use asked_of_nodes::AskedOfNodes;
 pub use audit::{AuditReport, Difference, Place};
 pub use charges::{Accounting, PodView, Refusal, Stage};
 pub use closed::QueueState;

@@ -262,6 +262,11 @@ impl Quota {
         self.reserved.entry(&Arc::from(group)).map(|entry| (&*entry.queue, &entry.resources))
     }
 
+    /// Returns the PodGroups that have reserved something in the queue itself, by name, with the amounts.
+    pub fn reservations_in(&self, queue: &str) -> impl Iterator<Item = (&str, &Resources)> {
+        self.reserved.keys_in(queue).filter_map(|group| Some((&**group, &self.reserved.entry(group)?.resources)))
+    }
+
     /// Returns the sum of the pods of the queue and of all queues below it.
     #[must_use]
     pub fn used(&self, name: &str) -> &Resources {

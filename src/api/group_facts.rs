@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::resources::Resources;
 
 use super::fault::Fault;
 use super::membership::GroupKey;
-use super::names::DEFAULT_QUEUE;
+use super::names::{COMPLETIONS, DEFAULT_QUEUE};
 use super::pod_facts::{is_protected, preemptable};
 use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
@@ -27,6 +28,8 @@ pub struct GroupFacts {
     pub resource_version: String,
     /// The number of members that must be placed together. The API permits 0: a gang without members.
     pub min_member: u32,
+    /// The number of members that are to succeed in all, those that did among them: of a Job. `None` means `min_member`.
+    pub completions: Option<u32>,
     /// The resources that must be free before its admission. `None` means the sum of its members' requests.
     pub min_resources: Option<Resources>,
     /// The number of members of each task that must be placed.
@@ -84,6 +87,7 @@ impl GroupFacts {
             uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             min_member: spec.min_member.and_then(|number| u32::try_from(number).ok()).unwrap_or(0),
+            completions: completions(meta, &mut faults),
             min_resources: spec.min_resources.as_ref().map(|raw| quantities::minimum(raw, "spec.minResources", &mut faults)),
             min_task_member: spec
                 .min_task_member
@@ -107,6 +111,16 @@ impl GroupFacts {
             unknown: unknown_fields::fault(&spec.unknown),
         }
     }
+}
+
+/// Reads the annotation; a value that is no number is a fault.
+fn completions(meta: &ObjectMeta, faults: &mut Vec<Fault>) -> Option<u32> {
+    let value = meta.annotations.as_ref()?.get(COMPLETIONS)?;
+    let number = value.parse().ok();
+    if number.is_none() {
+        faults.push(Fault::new(COMPLETIONS, value, "not a number of pods"));
+    }
+    number
 }
 
 /// Returns whether the policy is a real requirement. A size of 1 and no minimum are the defaults of the CRD.

@@ -118,6 +118,9 @@ pub const GROUP_LABEL: &str = "podgroup.dev/group";
 pub const RETIRING: &str = "podgroup.dev/retiring";
 /// The annotation with the minMember that was asked for, if it differs from the minMember of the PodGroup.
 pub const ASKED_MIN_MEMBER: &str = "podgroup.dev/asked-min-member";
+/// The annotation of a PodGroup with the number of its pods that are to succeed in all, those that did among them. The controller writes it for
+/// gangs of Jobs.
+pub const COMPLETIONS: &str = "podgroup.dev/completions";
 /// The annotation with the fields that the controller wrote last. A field that an admin set stays until its source changes.
 pub const APPLIED: &str = "podgroup.dev/applied";
 /// The annotation of a bound pod with the queue that it is charged to. It never changes.

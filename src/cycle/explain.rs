@@ -120,10 +120,14 @@ impl Tally {
         listed
     }
 
-    /// The reason of most nodes. None where there are no nodes.
+    /// The reason of the nodes that are nearest to taking the pod: those that the last check refused, and of these the most. None where there
+    /// are no nodes.
     #[must_use]
-    pub fn first(&self) -> Option<&Reason> {
-        self.listed().first().map(|(reason, _)| *reason)
+    pub fn nearest(&self) -> Option<&Reason> {
+        self.reasons
+            .iter()
+            .max_by(|a, b| a.0.nearness().cmp(&b.0.nearness()).then(a.1.nodes.cmp(&b.1.nodes)).then(b.0.cmp(a.0)))
+            .map(|(reason, _)| reason)
     }
 
     /// The resource that most nodes lack, among those that would take the pod otherwise. None where there is no such node.
@@ -167,6 +171,13 @@ pub enum Refusal {
     },
     /// It does not fit below a ceiling, or beside the unused guarantees of other queues.
     Ceiling(Ceiling),
+    /// Its queue would not take it beside the pods that come before it and wait for nodes.
+    AfterOthers {
+        /// The ceiling, with what is used and reserved.
+        ceiling: Ceiling,
+        /// What those pods wait for there.
+        waiting: Amount,
+    },
     /// There are fewer members than must be placed together.
     NotEnoughTasks {
         /// How many members the gang needs.
@@ -315,7 +326,9 @@ impl Refusal {
     #[must_use]
     pub fn lack(&self) -> Option<Lack> {
         match self {
-            Self::Ceiling(Ceiling { queue, dimension, .. }) => Some(Lack { queue: Some(Arc::clone(queue)), dimension: dimension.clone() }),
+            Self::Ceiling(Ceiling { queue, dimension, .. }) | Self::AfterOthers { ceiling: Ceiling { queue, dimension, .. }, .. } => {
+                Some(Lack { queue: Some(Arc::clone(queue)), dimension: dimension.clone() })
+            }
             Self::Nodes { tally, .. } => tally.lacks().map(|dimension| Lack { queue: None, dimension: dimension.clone() }),
             Self::WithoutPreemption { refusal, .. } => refusal.lack(),
             Self::Nominated { lack, .. } | Self::Backoff { lack, .. } => lack.clone(),
@@ -358,6 +371,7 @@ impl Refusal {
             | Self::Queue(_)
             | Self::Closed { .. }
             | Self::Ceiling(_)
+            | Self::AfterOthers { .. }
             | Self::Nodes { .. }
             | Self::Behind { .. }
             | Self::WithoutPreemption { .. }

@@ -25,6 +25,7 @@
 #![cfg_attr(not(test), deny(clippy::float_arithmetic, clippy::arithmetic_side_effects))]
 
 pub mod admission;
+mod asks_nodes;
 pub mod cache;
 mod eviction_backoff;
 pub mod explain;
@@ -82,6 +83,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
             state.ignore_foreign(&key);
             continue;
         }
+        state.complete_successes(&key);
         match prepare(state, policy, &key, now) {
             Ok(Some((queue, rank, want))) => turns.push(queue, rank, want),
             Ok(None) => {}
@@ -144,6 +146,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     state.cache.notice_unfilled();
     state.cache.notice_minimums();
     state.follow();
+    asks_nodes::decide(&mut state.cache, state.requeue.backlog().iter());
     plan.volumes = state.take_volume_writes();
     plan
 }
@@ -158,24 +161,28 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
     };
     let has_all = group.waiting.is_empty() && gang::has_its_places(group, &facts);
-    let waits_for_first_pod = group.members.is_empty() && facts.managed;
     check_queue(state, key, &facts, has_all)?;
     check_time(state, policy, key, now)?;
     check_nomination(state, key, &facts)?;
     if has_all {
-        state.satisfied(key);
+        state.satisfied(key, now, Some(policy.rest_time()));
         let waits = state.cache.unanswered(key).or_else(|| state.waits_for_volumes(key));
         state.judge_group(key, waits);
         return Ok(None);
     }
-    if waits_for_first_pod {
-        // Nobody waits for its admission, and until its first pod comes nothing is reserved (A2).
-        state.revoke_admission(key);
-        state.judge_group(key, None);
-        return Ok(None);
-    }
     let want = want(state, key, &facts)?;
     let Some(group) = state.cache.groups.get(key) else { return Ok(None) };
+    if want.members.is_empty() && !gang::is_owed_a_beginning(group, &facts) {
+        // Nobody waits for its admission, so members that do not exist reserve nothing (A2). What is kept of a lost one is kept (A8).
+        if state.nominations.kept_for(key).is_empty() {
+            state.revoke_admission(key);
+        }
+        let Some(refusal) = want.incomplete else {
+            state.judge_group(key, None);
+            return Ok(None);
+        };
+        return Err(refusal);
+    }
     let rank = state.cache.rank(group, &facts);
     Ok(Some((Arc::from(facts.queue.as_str()), rank, want)))
 }

@@ -20,3 +20,14 @@ pub struct Policy {
     /// How long placed pods wait for the volumes of their claims before they give their nodes back.
     pub volume_timeout: Duration,
 }
+
+/// For how long what a PodGroup states beyond its minimum stays reserved, where there is no admission timeout.
+const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Policy {
+    /// For how long what a PodGroup states beyond its minimum stays reserved: for the time of an admission.
+    #[must_use]
+    pub const fn rest_time(&self) -> Duration {
+        if self.admission_timeout.is_zero() { WITHOUT_TIMEOUT } else { self.admission_timeout }
+    }
+}

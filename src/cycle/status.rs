@@ -10,14 +10,15 @@ use crate::api::GroupFacts;
 use crate::api::names::WAITING;
 use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
-use super::cache::phase::phase;
+use super::cache::gang::Count;
+use super::cache::phase::{SCHEDULED, phase};
 use super::cache::{Group, Phase};
 use super::explain::{Code, Refusal};
 
 /// The PodGroup waits for nodes: the condition, and the reason of the Event, as in Volcano.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
-/// The minimum of the PodGroup has nodes.
-const SCHEDULED: &str = "Scheduled";
+/// The pods of the PodGroup have ended.
+const COMPLETED: &str = "Completed";
 /// Fewer members exist than the minimum, as in Volcano.
 const NOT_ENOUGH_TASKS: &str = "NotEnoughTasks";
 
@@ -26,9 +27,10 @@ const NOT_ENOUGH_TASKS: &str = "NotEnoughTasks";
 #[must_use]
 pub fn status(group: &Group, facts: &GroupFacts, message: impl FnOnce() -> String, now: Timestamp) -> PodGroupStatus {
     let number = |count: u32| i32::try_from(count).ok().filter(|count| *count > 0);
-    let phase = phase(group, facts);
+    let (phase, count) = (phase(group, facts), Count::of(group, facts));
     let mut conditions = facts.status.conditions.clone().unwrap_or_default();
-    let satisfied = matches!(phase, Phase::Running | Phase::Completed);
+    let succeeded = phase == Phase::Completed && group.counts.failed == 0 && count.missing() == 0;
+    let satisfied = phase == Phase::Running || succeeded;
     match group.refusal.as_deref().filter(|_| !satisfied) {
         Some(refusal) => {
             set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), message(), now);
@@ -44,14 +46,29 @@ pub fn status(group: &Group, facts: &GroupFacts, message: impl FnOnce() -> Strin
                     set(&mut conditions, kind, "False", SCHEDULED, String::new(), now);
                 }
             }
-            let text = format!("at least {} members have nodes", facts.min_member.max(1));
+            let mut text = format!("at least {} members have nodes", facts.min_member.max(1));
+            let further = group.waiting.len();
+            if further > 0 && group.refusal.is_some() {
+                text = format!("{text}; {further} further members wait: {}", message());
+            }
             set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
+        }
+        // Its pods have ended, and not all of them well.
+        None if phase == Phase::Completed => {
+            for kind in [UNSCHEDULABLE, WAITING] {
+                if has(&conditions, kind) {
+                    set(&mut conditions, kind, "False", COMPLETED, String::new(), now);
+                }
+            }
+            let text = format!("all pods have ended: {} succeeded, {} failed", count.succeeded, group.counts.failed);
+            set(&mut conditions, SCHEDULED, "False", COMPLETED, text, now);
         }
         // A cycle reports nothing, because no pod waits. What the PodGroup has said before is over with its last pod. One that has said
         // nothing waits for its first pod, which may be created only after the admission.
         None if group.is_idle() => {
             if is_true(&conditions, UNSCHEDULABLE) {
-                let refusal = Refusal::NotEnoughTasks { wanted: facts.min_member.max(1), there: group.counts.succeeded, gated: 0 };
+                let refusal =
+                    Refusal::NotEnoughTasks { wanted: facts.min_member.max(1), there: count.succeeded.min(facts.min_member), gated: 0 };
                 set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), refusal.message(), now);
                 set(&mut conditions, WAITING, "True", refusal.code().as_str(), String::new(), now);
             }
@@ -67,7 +84,7 @@ pub fn status(group: &Group, facts: &GroupFacts, message: impl FnOnce() -> Strin
         failed: number(group.counts.failed),
         phase: Some(phase.as_str().to_owned()),
         running: number(group.counts.running),
-        succeeded: number(group.counts.succeeded),
+        succeeded: number(count.succeeded),
     }
 }
 
@@ -101,12 +118,6 @@ fn is_like(one: &PodGroupCondition, other: &PodGroupCondition) -> bool {
         Code::from_name(condition.reason.as_deref().filter(|_| condition.kind.as_deref() == Some(WAITING))?)
     };
     code(one).zip(code(other)).is_some_and(|(one, other)| one.is_like(other))
-}
-
-/// Whether the status says that the PodGroup had all its nodes once.
-#[must_use]
-pub fn was_scheduled(facts: &GroupFacts) -> bool {
-    has(facts.status.conditions.as_deref().unwrap_or_default(), SCHEDULED)
 }
 
 fn has(conditions: &[PodGroupCondition], kind: &str) -> bool {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::{Bound, Placement};
-use crate::api::{GroupFacts, GroupKey, Uid};
-use crate::resources::{Amount, ResourceName};
+use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
+use crate::resources::{Amount, ResourceName, Resources};
 
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
-use super::cache::gang::Gang;
+use super::cache::gang::{self, Count, Gang};
 use super::cache::{Cache, Group, to_place};
 use super::explain::{Exceeds, Refusal};
 use super::placement::placer::{Attempt, Placer, State};
@@ -63,6 +63,9 @@ pub(super) fn take_turn(
             return end;
         }
     } else {
+        if let Some(end) = turn.begin_without_minimum(&want) {
+            return end;
+        }
         turn.one_further(&mut want);
     }
     if want.remaining().is_empty() { turn.end(want) } else { Turn::Again(Box::new(want)) }
@@ -168,11 +171,24 @@ impl Ongoing<'_> {
         };
         reservation::free_surplus(&mut self.state.cache, &want.key, &reserved, &placements);
         self.plan.binds.extend(self.state.assume_all(&want.key, &placements, None));
-        self.state.satisfied(&want.key);
+        reservation::keep_rest(&mut self.state.cache, &want.key, &reserved);
+        self.state.satisfied(&want.key, self.now, Some(self.policy.rest_time()));
         want.gang = Gang::default();
         want.members.retain(|uid| self.state.cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
         None
+    }
+
+    /// Begins a PodGroup with minResources and without minMember: its first member waits until its queue takes all of that. None where it may
+    /// go on.
+    fn begin_without_minimum(&mut self, want: &Want) -> Option<Turn> {
+        let cache = &mut self.state.cache;
+        let group = cache.groups.get(&want.key).filter(|_| self.facts.min_member == 0 && self.facts.min_resources.is_some())?;
+        if Count::of(group, &self.facts).has_any() || gang::had_its_places(group, &self.facts) {
+            return None;
+        }
+        let refusal = admit::admit(cache, &want.key, &[], self.policy.admit_within_nodes).err()?;
+        Some(self.waits(want, refusal))
     }
 
     /// Adds to the refusal of the nodes of what the gang requests more than all nodes offer together, if it does.
@@ -192,6 +208,7 @@ impl Ongoing<'_> {
 
     /// Places one member of a PodGroup that has its minimum.
     fn one_further(&mut self, want: &mut Want) {
+        let reserved = self.state.cache.groups.get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
         let one = want.remaining().get(..1).unwrap_or_default().to_vec();
         match self.leaves_room(&one).and_then(|()| self.place(want, &one, [1, 0])) {
             Err(refusal) => {
@@ -207,6 +224,7 @@ impl Ongoing<'_> {
             Ok(placements) => {
                 let minimum = Some(self.facts.min_member).filter(|minimum| *minimum > 1);
                 self.plan.binds.extend(self.state.assume_all(&want.key, &placements, minimum));
+                reservation::keep_rest(&mut self.state.cache, &want.key, &reserved);
             }
         }
         want.next = want.next.saturating_add(1);
@@ -216,9 +234,12 @@ impl Ongoing<'_> {
     fn leaves_room(&self, members: &[Uid]) -> Result<(), Refusal> {
         let cache = &self.state.cache;
         let quota = cache.accounting.quota();
-        let asked = |uid: &Uid| cache.pods.get(uid).map(|member| &member.facts.request);
-        let leaves = |asked| quota.leaves_room(self.queue, asked, cache.reserved_first());
-        members.iter().filter_map(asked).try_for_each(leaves).map_err(Refusal::Ceiling)
+        // Where there is room beside all of it, nothing has to be computed by queue.
+        let leaves = |facts: &PodFacts| {
+            let beside_all = quota.leaves(&facts.request, cache.reserved_first().all());
+            beside_all.or_else(|_| quota.leaves(&facts.request, &cache.reserved_before(self.queue, facts.created)))
+        };
+        members.iter().filter_map(|uid| cache.pods.get(uid)).try_for_each(|member| leaves(&member.facts)).map_err(Refusal::Ceiling)
     }
 
     /// Reserves the minimum of a PodGroup without nodes. Returns whether it is admitted: it is not during its admission back-off.
@@ -233,6 +254,12 @@ impl Ongoing<'_> {
         let (last, reservation): (BTreeSet<Arc<str>>, _) =
             group.map(|group| (group.retry.last.clone(), group.admission.reservation.clone())).unwrap_or_default();
         let (queue, preemptable) = (&**self.queue, self.state.cache.may_borrow(&want.key));
+        // All of it is asked at once: members that are placed on trial are not used.
+        if !preemptable && usize::try_from(needed) == Ok(members.len()) {
+            let mut asked = Resources::new();
+            members.iter().filter_map(|uid| self.state.cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request));
+            self.state.cache.accounting.quota().within_entitlement(queue, &asked)?;
+        }
         let barred = self.state.cache.barred_groups(queue);
         let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = &mut self.state.cache;
         let mut placer = Placer::new(
@@ -253,7 +280,7 @@ impl Ongoing<'_> {
 
     /// Every member had its turn.
     fn end(&mut self, mut want: Want) -> Turn {
-        self.state.satisfied(&want.key);
+        self.state.satisfied(&want.key, self.now, Some(self.policy.rest_time()));
         let Some(refusal) = want.refusal.take() else {
             let waits = self.state.nominated(&want.key).cloned().or_else(|| self.state.waits_for_volumes(&want.key));
             self.state.judge_group(&want.key, waits);

@@ -10,7 +10,7 @@
 //! When an annotation is removed, the field changes too. A value that cannot be used becomes a fault, and a default is used.
 //! [`super::set_intent`] does the same for several owners that have one PodGroup.
 
-use crate::api::names::MIN_MEMBER;
+use crate::api::names::{COMPLETIONS, MIN_MEMBER};
 use crate::api::quantities;
 use crate::api::workload::{DeploymentFacts, Gang, ObjectRef, OwnerFacts, OwnerSet};
 use crate::api::{Fault, GroupKey};
@@ -74,7 +74,15 @@ pub fn intend(
         queue: sources.queue(namespace_queue, &mut faults),
         scheduler: Some(owner.scheduler.to_string()),
         priority_class: owner.priority_class.clone(),
-        annotations: sources.copied(&mut faults),
+        annotations: {
+            let mut annotations = sources.copied(&mut faults);
+            if let Gang::UpTo { completions: Some(completions), .. } = owner.gang
+                && asked > 1
+            {
+                annotations.insert(COMPLETIONS.to_owned(), completions.to_string());
+            }
+            annotations
+        },
     };
     let group = GroupKey::generated(&owner.object.namespace, &owner.object.uid);
     Some(DesiredGroup {
@@ -99,7 +107,7 @@ fn effective_min_member(asked: u32, gang: &Gang, deployment: Option<&DeploymentF
             }
             1
         }
-        Gang::UpTo { now, in_all } => {
+        Gang::UpTo { now, in_all, .. } => {
             let in_all = deployment.map_or(*in_all, |deployment| deployment.wants);
             if asked > in_all && in_all > 0 {
                 // The text does not contain the number of wanted pods: an autoscaler changes it often, and each new text is a new Event.

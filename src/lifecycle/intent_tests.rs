@@ -24,7 +24,7 @@ fn replica_set(own: &[(&str, &str)], template: &[(&str, &str)]) -> OwnerFacts {
         object: object("ReplicaSet", RS),
         deleting: false,
         wants_pods: true,
-        gang: Gang::UpTo { now: 4, in_all: 4 },
+        gang: Gang::UpTo { now: 4, in_all: 4, completions: None },
         parent: None,
         set: None,
         scheduler: Arc::from("ours"),
@@ -41,7 +41,7 @@ fn replica_set(own: &[(&str, &str)], template: &[(&str, &str)]) -> OwnerFacts {
 /// Returns a set of this number of owners.
 fn set_of(owners: u32) -> OwnerSet {
     let group = GroupKey::new("ns", "jobset-train-0");
-    OwnerSet { object: object("JobSet", "set"), owners, group, joins: false, index: 0, pods: 4, born: None }
+    OwnerSet { object: object("JobSet", "set"), owners, group, joins: false, index: 0, pods: 4, succeeded: None, born: None }
 }
 
 fn deployment(own: &[(&str, &str)], wants: u32) -> DeploymentFacts {
@@ -149,7 +149,11 @@ fn min_member_is_at_most_what_the_owner_wants_now_and_the_asked_value_is_stored(
         ("2147483647", 4, 4, 4, Some(2_147_483_647), true),
     ];
     for (asked, wants, in_all, min_member, stored, fault) in table {
-        let facts = OwnerFacts { wants_pods: wants > 0, gang: Gang::UpTo { now: wants, in_all: wants }, ..replica_set(&[], &[]) };
+        let facts = OwnerFacts {
+            wants_pods: wants > 0,
+            gang: Gang::UpTo { now: wants, in_all: wants, completions: None },
+            ..replica_set(&[], &[])
+        };
         let desired = desired_for(&facts, Some(&deployment(&[(MIN_MEMBER, asked)], in_all)), None);
         let fields = &desired.intent.fields;
         assert_eq!((fields.min_member, fields.asked, !desired.faults.is_empty()), (min_member, stored, fault), "{asked} {wants} {in_all}");

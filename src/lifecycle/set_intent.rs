@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::names::{COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
+use crate::api::names::{COMPLETIONS, COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities;
 use crate::api::workload::{Gang, GroupAnnotations, OwnerFacts, OwnerSet};
 use crate::api::{Fault, GroupKey};
@@ -69,7 +69,7 @@ pub fn intend_for_set(
         queue: sources.queue(namespace_queue, &mut faults),
         scheduler: Some(first.scheduler.to_string()),
         priority_class: parts.iter().find_map(|(_, owner)| owner.priority_class.clone()),
-        annotations: sources.copied(&mut faults),
+        annotations: sources.copied(&mut faults).into_iter().chain(completions(&parts, missing)).collect(),
     };
     faults.extend(parts.iter().flat_map(|(_, owner)| owner.faults.iter().cloned()));
     // Owners of one template have the same faults, and only a few faults become Events.
@@ -120,6 +120,14 @@ fn min_member(parts: &[Part<'_>], missing: u32, asked: Option<u32>, faults: &mut
         }
     };
     number.clamp(1, MOST_MEMBERS)
+}
+
+/// Returns the annotation with the number of pods that are to succeed in all, where they end: those that succeeded, and those that run at the
+/// same time now. So the wave of one Job does not wait for that of another.
+fn completions(parts: &[Part<'_>], missing: u32) -> Option<(String, String)> {
+    let ends = parts.iter().any(|(set, _)| set.succeeded.is_some());
+    let all = sum(parts.iter().map(|(set, _)| set.pods.saturating_add(set.succeeded.unwrap_or(0)))).saturating_add(missing);
+    ends.then(|| (COMPLETIONS.to_owned(), all.to_string()))
 }
 
 fn sum(numbers: impl Iterator<Item = u32>) -> u32 {

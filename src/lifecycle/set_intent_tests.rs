@@ -29,13 +29,14 @@ fn job(index: u32, pods: u32) -> OwnerFacts {
         joins: true,
         index,
         pods,
+        succeeded: None,
         born: Timestamp::from_second(100).ok(),
     };
     OwnerFacts {
         object: object("Job", &format!("train-{index}"), &format!("job-{index}")),
         deleting: false,
         wants_pods: pods > 0,
-        gang: Gang::UpTo { now: pods, in_all: pods },
+        gang: Gang::UpTo { now: pods, in_all: pods, completions: None },
         parent: None,
         set: Some(set),
         scheduler: Arc::from("ours"),
@@ -97,8 +98,10 @@ fn no_part_of_a_jobset_can_start_alone_whatever_is_seen_of_its_jobs() {
     let seen = |index: u32, pods: u32, state: Seen| match state {
         Absent => None,
         Wants => Some(job(index, pods)),
-        Suspended => Some(OwnerFacts { wants_pods: false, gang: Gang::UpTo { now: 0, in_all: pods }, ..job(index, pods) }),
-        Finished => Some(OwnerFacts { gang: Gang::UpTo { now: 0, in_all: pods }, ..job(index, 0) }),
+        Suspended => {
+            Some(OwnerFacts { wants_pods: false, gang: Gang::UpTo { now: 0, in_all: pods, completions: None }, ..job(index, pods) })
+        }
+        Finished => Some(OwnerFacts { gang: Gang::UpTo { now: 0, in_all: pods, completions: None }, ..job(index, 0) }),
         Deleting => Some(OwnerFacts { deleting: true, ..job(index, pods) }),
     };
     for (one, other) in all.into_iter().flat_map(|one| all.map(|other| (one, other))) {
@@ -142,7 +145,7 @@ fn a_stated_minimum_is_that_of_the_whole_and_does_not_wait_for_missing_jobs() {
     assert_eq!(both.faults.iter().map(|fault| fault.value.as_str()).collect::<Vec<_>>(), ["4, 5"]);
     let much = of(&[stated("9"), job(1, 3)]).unwrap();
     assert_eq!((much.intent.fields.min_member, much.intent.fields.asked, much.faults.len()), (5, Some(9), 1));
-    let later = of(&[stated("5"), OwnerFacts { gang: Gang::UpTo { now: 0, in_all: 3 }, ..job(1, 0) }]).unwrap();
+    let later = of(&[stated("5"), OwnerFacts { gang: Gang::UpTo { now: 0, in_all: 3, completions: None }, ..job(1, 0) }]).unwrap();
     assert_eq!((later.intent.fields.min_member, later.faults.len()), (2, 0), "the last pods do not wait for those that succeeded");
     let bad = of(&[stated("x"), job(1, 3)]).unwrap();
     assert_eq!((bad.intent.fields.min_member, bad.faults.len()), (5, 1), "an invalid value is ignored");

@@ -52,7 +52,7 @@ fn the_warning_about_a_foreign_podgroup_says_why_it_is_foreign() {
 fn a_gang_of_one_job_of_a_jobset_is_reported_with_the_way_to_one_gang() {
     let jobset = ObjectRef { name: "train".into(), ..object("JobSet") };
     let group = GroupKey::new("ns", "jobset-train-0");
-    let set = OwnerSet { object: jobset, owners: 2, group, joins: false, index: 0, pods: 2, born: None };
+    let set = OwnerSet { object: jobset, owners: 2, group, joins: false, index: 0, pods: 2, succeeded: None, born: None };
     let desired = DesiredGroup { part_of: Some(set), ..desired(true, Vec::new()) };
     let found = warnings(&desired, None, None, false);
     assert_eq!(found.iter().map(|warning| warning.reason).collect::<Vec<_>>(), ["GangOfOnePart"]);
@@ -64,8 +64,16 @@ fn a_gang_of_one_job_of_a_jobset_is_reported_with_the_way_to_one_gang() {
 #[test]
 fn faults_of_values_hide_no_warning_about_the_podgroup() {
     let jobset = ObjectRef { name: "train".into(), ..object("JobSet") };
-    let set =
-        OwnerSet { object: jobset, owners: 2, group: GroupKey::new("ns", "jobset-train-0"), joins: false, index: 0, pods: 2, born: None };
+    let set = OwnerSet {
+        object: jobset,
+        owners: 2,
+        group: GroupKey::new("ns", "jobset-train-0"),
+        joins: false,
+        index: 0,
+        pods: 2,
+        succeeded: None,
+        born: None,
+    };
     let faults = (0..20).map(|number| Fault::new("a", &number.to_string(), "c")).collect();
     let desired = DesiredGroup { part_of: Some(set), ..desired(true, faults) };
     let found = warnings(&desired, Some(&foreign(NotOurs::Unlabelled)), Some("no"), true);

@@ -52,12 +52,14 @@ pub(super) fn asks(cluster: &Cluster, group: &str) -> Amounts {
     let Some(spec) = cluster.groups.get(group) else {
         return Amounts::new();
     };
-    let Some(min_resources) = &spec.min_resources else {
-        return sum(&needed(cluster, group));
-    };
+    let needed = needed(cluster, group);
+    let missing = spec.min_member.saturating_sub(live_members(cluster, group).len());
+    // Where too few exist, none is needed now.
+    let of_members = if needed.len() < missing { Amounts::new() } else { sum(&needed) };
+    let Some(min_resources) = &spec.min_resources else { return of_members };
     let live = live_members(cluster, group);
     let charged: Vec<Amounts> = live.iter().filter_map(|uid| cluster.pods.get(uid)).map(|pod| pod.amounts.clone()).collect();
-    less(&as_requests(min_resources), &sum(&charged))
+    larger(&of_members, &less(&as_requests(min_resources), &sum(&charged)))
 }
 
 /// S1: returns what a PodGroup wants beyond its reservation: its request by A1, or all its waiting members where that is more.

@@ -234,12 +234,14 @@ fn no_ceiling_refuses(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Vi
         .all(|queue| asked_in(&preemptor.asked).all(|(dimension, asked)| above_capability(&after, queue, dimension, asked).is_none()))
 }
 
-/// R6: each PodGroup that loses members keeps minMember or no member.
+/// R6: each PodGroup that loses members keeps minMember and its oldest member, or no member.
 fn gangs_stay_or_go(cluster: &Cluster, _: &Preemptor<'_>, victims: &Victims) -> bool {
     cluster.groups.iter().all(|(name, group)| {
         let live = live_members(cluster, name);
-        let stay = live.iter().filter(|uid| !victims.contains(*uid)).count();
-        stay == live.len() || stay == 0 || stay >= group.min_member
+        let stay: Vec<&String> = live.iter().filter(|uid| !victims.contains(*uid)).collect();
+        let oldest = live.iter().min_by_key(|uid| (cluster.pods.get(*uid).map(|pod| pod.created), *uid));
+        let keeps = group.min_member == 0 || stay.len() >= group.min_member && oldest.is_none_or(|oldest| stay.contains(&oldest));
+        stay.len() == live.len() || stay.is_empty() || keeps
     })
 }
 

@@ -81,6 +81,14 @@ impl Job {
         self.status.conditions.iter().any(|condition| condition.status == "True" && FINISHED.contains(&condition.kind.as_str()))
     }
 
+    /// Returns the number of pods that are to succeed in all, those that succeeded among them. It does not change while pods succeed.
+    fn completions(&self) -> u32 {
+        match self.spec.completions {
+            Some(completions) => count(Some(completions), 0).saturating_sub(self.status.failed_indexes.as_deref().map_or(0, indexes)),
+            None => count(self.status.succeeded, 0).saturating_add(self.wanted()),
+        }
+    }
+
     /// Returns the number of pods that the Job controller runs at the same time from now on, if the Job is not suspended.
     fn wanted(&self) -> u32 {
         let parallelism = count(self.spec.parallelism, 1);
@@ -114,7 +122,7 @@ impl PodOwner for Job {
         let now = if self.spec.suspend || self.is_finished() { 0 } else { self.wanted() };
         let parallelism = count(self.spec.parallelism, 1);
         let in_all = self.spec.completions.map_or(parallelism, |completions| parallelism.min(count(Some(completions), 0)));
-        (now > 0, Gang::UpTo { now, in_all })
+        (now > 0, Gang::UpTo { now, in_all, completions: Some(self.completions()) })
     }
 
     fn is_made_by(controller: &OwnerReference) -> bool {
@@ -134,6 +142,7 @@ impl PodOwner for Job {
             joins: asks_for_jobset(&self.spec.template.metadata).is_some(),
             index: labels.index,
             pods: if self.is_finished() { 0 } else { self.wanted() },
+            succeeded: Some(count(self.status.succeeded, 0)),
             born: meta.creation_timestamp.as_ref().map(|time| time.0),
         })
     }

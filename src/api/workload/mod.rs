@@ -126,6 +126,8 @@ pub struct OwnerSet {
     pub index: u32,
     /// The number of pods that this owner runs at the same time from now on, also while it is suspended; 0 if it is finished.
     pub pods: u32,
+    /// The pods of this owner that succeeded; `None` for pods that do not end.
+    pub succeeded: Option<u32>,
     /// When this owner was created. The newest one shows which object exists under this name now.
     pub born: Option<Timestamp>,
 }
@@ -139,6 +141,8 @@ pub enum Gang {
         now: u32,
         /// The number of pods that the owner wants when no rollout or completion is under way. A larger minMember is a fault.
         in_all: u32,
+        /// The number of pods that are to succeed in all, those that succeeded among them; `None` for pods that do not end.
+        completions: Option<u32>,
     },
     /// Only one pod, because the pods cannot wait for each other. The text is the cause, for the fault.
     One(&'static str),

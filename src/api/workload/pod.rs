@@ -50,7 +50,16 @@ impl PodSource {
                 ),
             ),
         };
-        let set = led.map(|(group, pods)| OwnerSet { object: object.clone(), owners: 1, group, joins: true, index: 0, pods, born });
+        let set = led.map(|(group, pods)| OwnerSet {
+            object: object.clone(),
+            owners: 1,
+            group,
+            joins: true,
+            index: 0,
+            pods,
+            succeeded: None,
+            born,
+        });
         let mut faults = Vec::new();
         let owner = OwnerFacts {
             object,

@@ -45,7 +45,7 @@ impl PodOwner for ReplicaSet {
 
     fn wants(&self) -> (bool, Gang) {
         let replicas = count(self.spec.replicas, 1);
-        (replicas > 0, Gang::UpTo { now: replicas, in_all: replicas })
+        (replicas > 0, Gang::UpTo { now: replicas, in_all: replicas, completions: None })
     }
 
     /// People always edit the controller of a ReplicaSet: a Deployment or an Argo Rollout.

@@ -50,7 +50,7 @@ impl PodOwner for StatefulSet {
     fn wants(&self) -> (bool, Gang) {
         let replicas = count(self.spec.replicas, 1);
         let gang = match self.spec.pod_management_policy.as_str() {
-            "Parallel" => Gang::UpTo { now: replicas, in_all: replicas },
+            "Parallel" => Gang::UpTo { now: replicas, in_all: replicas, completions: None },
             // The next pod is created when the previous one is ready (StatefulSet documentation, "Pod Management Policies").
             _ => Gang::One("a StatefulSet creates its pods one after the other unless its podManagementPolicy is Parallel; 1 is used"),
         };
@@ -69,6 +69,7 @@ impl PodOwner for StatefulSet {
             joins: asks_for_lws(template).is_some(),
             index: 1,
             pods: count(self.spec.replicas, 1),
+            succeeded: None,
             born: meta.creation_timestamp.as_ref().map(|time| time.0),
         })
     }

@@ -10,7 +10,12 @@ fn facts<K: PodOwner + serde::de::DeserializeOwned>(value: &Value) -> OwnerFacts
 }
 
 fn up_to(now: u32, in_all: u32) -> (bool, Gang) {
-    (now > 0, Gang::UpTo { now, in_all })
+    (now > 0, Gang::UpTo { now, in_all, completions: None })
+}
+
+/// The same of a Job of which so many pods are to succeed in all.
+fn of_job(now: u32, in_all: u32, completions: u32) -> (bool, Gang) {
+    (now > 0, Gang::UpTo { now, in_all, completions: Some(completions) })
 }
 
 fn wants<K: PodOwner + serde::de::DeserializeOwned>(value: &Value) -> (bool, Gang) {
@@ -70,30 +75,30 @@ fn a_daemon_set_wants_pods_if_a_node_should_run_one_or_its_status_is_old() {
 fn a_job_wants_the_pods_that_must_still_succeed() {
     let condition = |kind: &str, status: &str| json!([{ "type": kind, "status": status }]);
     let table = [
-        ("one", json!({}), json!({}), up_to(1, 1)),
-        ("four at a time of ten", json!({ "parallelism": 4, "completions": 10 }), json!({ "succeeded": 3 }), up_to(4, 4)),
-        ("the last two", json!({ "parallelism": 4, "completions": 10 }), json!({ "succeeded": 8 }), up_to(2, 4)),
-        ("more at a time than in all", json!({ "parallelism": 9, "completions": 2 }), json!({}), up_to(2, 2)),
+        ("one", json!({}), json!({}), of_job(1, 1, 1)),
+        ("four at a time of ten", json!({ "parallelism": 4, "completions": 10 }), json!({ "succeeded": 3 }), of_job(4, 4, 10)),
+        ("the last two", json!({ "parallelism": 4, "completions": 10 }), json!({ "succeeded": 8 }), of_job(2, 4, 10)),
+        ("more at a time than in all", json!({ "parallelism": 9, "completions": 2 }), json!({}), of_job(2, 2, 2)),
         (
             "indexes that failed",
             json!({ "parallelism": 4, "completions": 4 }),
             json!({ "succeeded": 1, "failedIndexes": "0,2" }),
-            up_to(1, 4),
+            of_job(1, 4, 2),
         ),
-        ("none at a time", json!({ "parallelism": 0, "completions": 4 }), json!({}), up_to(0, 0)),
-        ("suspended", json!({ "parallelism": 3, "completions": 3, "suspend": true }), json!({}), up_to(0, 3)),
-        ("a work queue", json!({ "parallelism": 3 }), json!({}), up_to(3, 3)),
-        ("a work queue that runs out", json!({ "parallelism": 3 }), json!({ "succeeded": 1, "active": 2 }), up_to(2, 3)),
-        ("complete", json!({ "parallelism": 3 }), json!({ "conditions": condition("Complete", "True") }), up_to(0, 3)),
-        ("about to fail", json!({ "parallelism": 3 }), json!({ "conditions": condition("FailureTarget", "True") }), up_to(0, 3)),
-        ("not complete", json!({ "parallelism": 3 }), json!({ "conditions": condition("Complete", "False") }), up_to(3, 3)),
-        ("suspended once", json!({ "parallelism": 3 }), json!({ "conditions": condition("Suspended", "True") }), up_to(3, 3)),
+        ("none at a time", json!({ "parallelism": 0, "completions": 4 }), json!({}), of_job(0, 0, 4)),
+        ("suspended", json!({ "parallelism": 3, "completions": 3, "suspend": true }), json!({}), of_job(0, 3, 3)),
+        ("a work queue", json!({ "parallelism": 3 }), json!({}), of_job(3, 3, 3)),
+        ("a work queue that runs out", json!({ "parallelism": 3 }), json!({ "succeeded": 1, "active": 2 }), of_job(2, 3, 3)),
+        ("complete", json!({ "parallelism": 3 }), json!({ "conditions": condition("Complete", "True") }), of_job(0, 3, 3)),
+        ("about to fail", json!({ "parallelism": 3 }), json!({ "conditions": condition("FailureTarget", "True") }), of_job(0, 3, 3)),
+        ("not complete", json!({ "parallelism": 3 }), json!({ "conditions": condition("Complete", "False") }), of_job(3, 3, 3)),
+        ("suspended once", json!({ "parallelism": 3 }), json!({ "conditions": condition("Suspended", "True") }), of_job(3, 3, 3)),
         ("of another controller", json!({ "parallelism": 3, "managedBy": "example.com/x" }), json!({}), (false, Gang::Unknown)),
         (
             "of the Job controller, by name",
             json!({ "parallelism": 3, "managedBy": "kubernetes.io/job-controller" }),
             json!({}),
-            up_to(3, 3),
+            of_job(3, 3, 3),
         ),
     ];
     for (case, mut spec, status, expected) in table {

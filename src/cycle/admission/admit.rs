@@ -1,10 +1,11 @@
 //! Decides whether a PodGroup is admitted (A1 to A4).
 //!
-//! `Pending → Inqueue`. The request is `spec.minResources` less the charges of its members (nothing counts twice). Without it the request
-//! is that of the members that are needed now. The quota alone decides (F6), without the reservation of the PodGroup itself. Where it
-//! refuses for amounts alone, the PodGroup may be able to reclaim them (A3). An admitted PodGroup without nodes reserves its request
-//! ([`reserve`](super::reservation::reserve)). One that lacks members reserves nothing where it would have to reclaim: no pod is preempted
-//! for members that do not exist, and others would preempt pods to have room beside the reservation.
+//! `Pending → Inqueue`. The request is that of the members that are needed now, and at least `spec.minResources` less the charges of its
+//! members (nothing counts twice). The minResources that podgroup-controller wrote count only while those members do not exist. The quota
+//! alone decides (F6), without the reservation of the PodGroup itself. Where it refuses for amounts alone, the PodGroup may be able to
+//! reclaim them (A3). An admitted PodGroup without nodes reserves its request ([`reserve`](super::reservation::reserve)). One that lacks
+//! members reserves nothing where it would have to reclaim: no pod is preempted for members that do not exist, and others would preempt pods
+//! to have room beside the reservation.
 //!
 //! Where the installer asks for it ([`Policy::admit_within_nodes`](crate::cycle::policy::Policy)), the request must fit in what the nodes
 //! offer as well (A9).
@@ -94,13 +95,12 @@ fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<Grou
     let group = cache.groups.get(key)?;
     let facts = group.facts.clone()?;
     let mut asked = Resources::new();
-    match &facts.min_resources {
-        Some(minimum) => {
-            asked = minimum.clone();
-            asked.sub(&group.charged);
-            asked = asked.without_negative();
-        }
-        None => needed.iter().filter_map(|uid| cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request)),
+    needed.iter().filter_map(|uid| cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request));
+    // The members know best what they request. What podgroup-controller wrote is an estimate from their template.
+    if let Some(minimum) = facts.min_resources.as_ref().filter(|_| needed.is_empty() || !facts.managed) {
+        let mut stated = minimum.clone();
+        stated.sub(&group.charged);
+        asked.max_each(&stated.without_negative());
     }
     Some((facts, asked, group.charged.clone()))
 }

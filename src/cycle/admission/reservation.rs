@@ -20,8 +20,9 @@ use crate::accounting::Placement;
 use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
 use crate::cycle::cache::gang::is_satisfied;
-use crate::cycle::cache::reservation::{AdmissionState, Precedence};
-use crate::cycle::cache::{AdmissionBackoff, Cache, Wake};
+use crate::cycle::cache::phase::{has_ended, was_scheduled};
+use crate::cycle::cache::reservation::{AdmissionState, Precedence, Rest};
+use crate::cycle::cache::{AdmissionBackoff, Cache, Group, Wake};
 use crate::cycle::requeue::{Timer, Timers};
 use crate::resources::Resources;
 
@@ -30,8 +31,8 @@ use super::admit::Admitted;
 /// After this number of times the back-off does not become longer.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// Where there is no admission timeout: the first back-off after a preemption in vain, and the time in which further members of others
-/// leave room (A7).
+/// Where there is no admission timeout: the first back-off after a preemption in vain, and the time in which further members of others leave
+/// room (A7).
 const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl AdmissionBackoff {
@@ -70,17 +71,56 @@ pub(in crate::cycle) fn renew(cache: &mut Cache, timers: &mut Timers, key: &Grou
     }
 }
 
-/// The PodGroup has all nodes that its minimum needs: its reservation, its admission timeout and its back-off end.
-pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
+/// The PodGroup has all nodes that its minimum needs: its admission timeout and its back-off end, and its reservation, but for what it states
+/// beyond its minimum, which it keeps for `time` from the first moment on; none keeps nothing.
+pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, time: Option<Duration>) {
     cancel_timeout(cache, timers, key);
     let Some(group) = cache.groups.get_mut(key) else { return };
+    // A scheduler that starts later does not know when it had its nodes first.
+    let began = group.facts.as_ref().is_none_or(|facts| was_scheduled(facts));
+    group.admission.rest = match (group.admission.rest, time) {
+        (Rest::Owed, Some(time)) if !began => Rest::Until(now.saturating_add(time)),
+        (Rest::Until(until), Some(_)) if until > now => Rest::Until(until),
+        _ => Rest::Over,
+    };
+    let rest = rest_of(group);
     group.admission.backoff = AdmissionBackoff::default();
-    group.admission.state = AdmissionState::SETTLED;
     group.admission.within_entitlement = false;
-    group.admission.precedence = Precedence::Whole;
     timers.cancel(key, Timer::Precedence);
+    if rest.is_zero() || group.admission.reservation.is_none() {
+        group.admission.state = AdmissionState::SETTLED;
+        group.admission.precedence = Precedence::Whole;
+        cache.set_unreserved(key, None);
+        cache.release_reservation(key);
+        return;
+    }
+    // In its queue only: further members of other PodGroups leave no room for it on the nodes.
+    group.admission.precedence = Precedence::Over;
+    if let Rest::Until(until) = group.admission.rest {
+        timers.set(key, Timer::Rest, until);
+    }
     cache.set_unreserved(key, None);
-    cache.release_reservation(key);
+    cache.update_first(key);
+}
+
+/// Its members were placed into its reservation, which is gone with that. What it states beyond them stays reserved, as far as it was.
+pub(in crate::cycle) fn keep_rest(cache: &mut Cache, key: &GroupKey, reserved: &Resources) {
+    let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.clone()?))) else { return };
+    let begins = group.admission.rest != Rest::Owed || !was_scheduled(&facts);
+    let mut rest = if begins { rest_of(group) } else { Resources::new() };
+    rest.min_each(reserved);
+    if !rest.is_zero() {
+        cache.set_reservation(key, &facts.queue, &rest);
+    }
+}
+
+/// What a PodGroup that has its minimum may still reserve: what a user or an operator states in minResources beyond the charges of its members.
+fn rest_of(group: &Group) -> Resources {
+    let Some(facts) = group.facts.as_ref().filter(|facts| !facts.managed && !has_ended(group, facts)) else { return Resources::new() };
+    let Some(minimum) = facts.min_resources.as_ref().filter(|_| group.admission.rest != Rest::Over) else { return Resources::new() };
+    let mut rest = minimum.clone();
+    rest.sub(&group.charged);
+    rest.without_negative()
 }
 
 /// Frees the part of the reservation that the placements do not use: waiting PodGroups are tried again.
@@ -259,11 +299,12 @@ pub(in crate::cycle) fn shrink(cache: &mut Cache, key: &GroupKey) {
     left.min_each(&reserved);
     let queue = facts.queue.clone();
     if is_satisfied(group, facts) {
-        // The unused part of its minimum is free for other PodGroups.
-        if !left.is_zero() {
+        // The rest of its minimum is free for other PodGroups.
+        let rest = rest_of(group);
+        if !rest.covers(&left) {
             cache.changed(Wake::Quota(Arc::from(queue.as_str())));
         }
-        left = Resources::new();
+        left.min_each(&rest);
     }
     if left != reserved {
         cache.set_reservation(key, &queue, &left);

@@ -9,6 +9,7 @@ use crate::resources::Resources;
 
 use crate::accounting::{ROOT_QUEUE, Shares, Waiting};
 
+use super::gang::is_owed_a_beginning;
 use super::{Cache, Change, Group};
 
 /// The demands of the queues, and the shares that follow from them and from what is used.
@@ -29,8 +30,7 @@ impl Group {
     /// part of its minimum. None where all its members are placed, whatever its minimum says.
     fn waits_for(&self) -> Option<(&str, Resources)> {
         let facts = self.facts.as_ref().filter(|facts| !facts.is_over())?;
-        let before_all = self.is_idle() && self.counts.succeeded == 0;
-        if self.waiting.is_empty() && !before_all {
+        if self.waiting.is_empty() && !(self.is_idle() && is_owed_a_beginning(self, facts)) {
             return None;
         }
         let asked = self.uncharged(facts);
@@ -46,9 +46,10 @@ impl Group {
         demands.entry(Arc::from(facts.queue.as_str())).or_default().add(&self.uncharged(facts));
     }
 
-    /// Returns the larger of the requests of its waiting members and the part of its minResources that is not charged to members.
+    /// Returns the larger of the requests of its waiting members and the part of its minResources that is not charged to members. The
+    /// minResources that podgroup-controller wrote are an estimate, so the members are asked alone.
     fn uncharged(&self, facts: &GroupFacts) -> Resources {
-        let mut minimum = facts.min_resources.clone().unwrap_or_default();
+        let mut minimum = facts.min_resources.clone().filter(|_| !facts.managed).unwrap_or_default();
         minimum.sub(&self.charged);
         let mut wanted = minimum.without_negative();
         wanted.max_each(&self.asked);

@@ -1,16 +1,63 @@
-//! The number of members of a PodGroup that must be placed together now.
+//! One count of a gang: what it has, what it needs, what is missing, and what is surplus.
 //!
-//! A gang counts the members with a node (bound, being bound, not terminating) and those that succeeded: both have had what the gang is
-//! for. Failed members do not count. With a minMember of 0 each pod is placed by itself. Once the minimum is there, further members are
-//! placed one by one.
+//! Admission, placing, victims, lost members, nominations, the status and reports ask here and nowhere else.
+//!
+//! * *placed*: members with a node: bound or being bound, not terminating.
+//! * *succeeded*: members that succeeded, each once, as long as the PodGroup lives: also when the pod is gone.
+//! * *needs*: how many must be placed at the same time: minMember, less what succeeded for it. A Job says how many pods are to succeed in all
+//!   ([`GroupFacts::completions`]): then it needs minMember, or what is left of that number, so each wave of it is a gang. Its minMember
+//!   becomes smaller with what is left, too, a moment later; as the smaller one counts, it does not matter which is seen first.
+//! * *missing* and *surplus*: `needs − placed`, and `placed − needs`; none is below 0.
+//!
+//! Failed members do not count. With a minMember of 0 each pod is placed by itself. Once nothing is missing, further members are placed
+//! one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{GroupFacts, PodFacts, Uid};
+use crate::by_key::ByKey;
 
 use crate::cycle::explain::Refusal;
 
+use super::phase::{has_ended, was_scheduled};
 use super::{Cache, Group, Member, State};
+
+/// A gang in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// The members with a node.
+    pub placed: u32,
+    /// The members that succeeded, also those whose pods are gone.
+    pub succeeded: u32,
+    /// How many must be placed at the same time now.
+    pub needs: u32,
+}
+
+impl Count {
+    /// Counts a PodGroup.
+    #[must_use]
+    pub fn of(group: &Group, facts: &GroupFacts) -> Self {
+        Self::with_placed(group, facts, group.counts.placed)
+    }
+
+    pub(super) fn with_placed(group: &Group, facts: &GroupFacts, placed: u32) -> Self {
+        let succeeded = group.counts.succeeded.saturating_add(group.successes.number());
+        let left = facts.completions.unwrap_or(facts.min_member).saturating_sub(succeeded);
+        Self { placed, succeeded, needs: facts.min_member.min(left) }
+    }
+
+    /// How many more must be placed together.
+    #[must_use]
+    pub const fn missing(self) -> u32 {
+        self.needs.saturating_sub(self.placed)
+    }
+
+    /// Whether it has, or had, anything for its minimum: a member with a node, or a success.
+    #[must_use]
+    pub const fn has_any(self) -> bool {
+        self.placed > 0 || self.succeeded > 0
+    }
+}
 
 /// The members that a PodGroup still needs to be a satisfied gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,15 +83,13 @@ pub fn resolve(cache: &Cache, group: &Group, facts: &GroupFacts) -> Result<Gang,
 ///
 /// The same.
 pub fn resolve_without(cache: &Cache, group: &Group, facts: &GroupFacts, victims: &BTreeSet<Uid>) -> Result<Gang, Refusal> {
-    let counts = group.counts;
     let placed = |member: &&Member| member.state() == State::Placed;
     let going: Vec<&Member> = victims.iter().filter_map(|uid| cache.pods().get(uid)).filter(placed).collect();
     let lost = u32::try_from(going.len()).unwrap_or(u32::MAX);
-    let has = counts.placed.saturating_sub(lost).saturating_add(counts.succeeded);
-    let needed = facts.min_member.saturating_sub(has);
+    let needed = Count::with_placed(group, facts, group.counts.placed.saturating_sub(lost)).missing();
     let of_task = |task: &str| {
         let lost = going.iter().filter(|member| member.facts.task() == task).count();
-        group.tasks.get(task).copied().unwrap_or(0).saturating_sub(u32::try_from(lost).unwrap_or(u32::MAX))
+        has_of_task(group, task).saturating_sub(u32::try_from(lost).unwrap_or(u32::MAX))
     };
     let tasks = missing_of_tasks(facts, of_task);
     if needed == 0 && tasks.is_empty() {
@@ -53,8 +98,8 @@ pub fn resolve_without(cache: &Cache, group: &Group, facts: &GroupFacts, victims
     let waiting = u32::try_from(group.waiting.len()).unwrap_or(u32::MAX);
     let blocked = || group.blocked.iter().find_map(|uid| cache.pods().get(uid)?.blocked());
     if waiting < needed {
-        let there = has.saturating_add(waiting);
-        return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there, gated: counts.gated }));
+        let there = facts.min_member.saturating_sub(needed).saturating_add(waiting);
+        return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there, gated: group.counts.gated }));
     }
     for (task, missing) in &tasks {
         let is_of_it = |uid: &&Uid| cache.pods().get(*uid).is_some_and(|member| member.facts.task() == *task);
@@ -81,13 +126,27 @@ fn gated(cache: &Cache, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
 /// Whether its minimum is met by members that have a node or have succeeded.
 #[must_use]
 pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
-    group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member && missing_tasks(group, facts).is_empty()
+    Count::of(group, facts).missing() == 0 && missing_tasks(group, facts).is_empty()
 }
 
 /// Whether the PodGroup has all its nodes, and needs nothing while none of its members waits.
 #[must_use]
 pub fn has_its_places(group: &Group, facts: &GroupFacts) -> bool {
-    facts.is_over() || (group.counts.placed > 0 || group.counts.succeeded > 0) && is_satisfied(group, facts)
+    facts.is_over() || Count::of(group, facts).has_any() && is_satisfied(group, facts)
+}
+
+/// Whether the PodGroup had all its nodes once: this process saw it, or its status says so.
+#[must_use]
+pub fn had_its_places(group: &Group, facts: &GroupFacts) -> bool {
+    group.had_its_places || was_scheduled(facts)
+}
+
+/// Whether its creator may wait for the admission before it makes the members, so that a reservation for them is owed (A2). It is owed to a
+/// beginning alone: not where podgroup-controller made the PodGroup, whose pods come by themselves, nor where it had its nodes once or is
+/// over.
+#[must_use]
+pub fn is_owed_a_beginning(group: &Group, facts: &GroupFacts) -> bool {
+    !facts.managed && !had_its_places(group, facts) && !has_ended(group, facts)
 }
 
 /// Whether there are as many members, and as many of each task, as its minimum needs, with a node or without.
@@ -96,10 +155,42 @@ pub fn is_whole(cache: &Cache, group: &Group, facts: &GroupFacts) -> bool {
     resolve(cache, group, facts).is_ok()
 }
 
+/// Returns the member with a node on which the others depend: it goes last, and with all of them. It is the one with the label of a driver,
+/// a head or a launcher, else the one with index 0, else, where a user or an operator made the PodGroup, the oldest. None where its minimum is
+/// 0, or no member has a node.
+pub(in crate::cycle) fn leader<'a>(pods: &'a ByKey<Uid, Member>, group: &Group, facts: &GroupFacts) -> Option<&'a Uid> {
+    let oldest_first = |a: &PodFacts, b: &PodFacts| a.created.cmp(&b.created).then_with(|| a.uid.cmp(&b.uid));
+    let placed = || {
+        let members = group.members.iter().filter_map(|uid| pods.get(uid));
+        members.filter(|member| member.state() == State::Placed).map(|member| &*member.facts)
+    };
+    let has = |facts: &PodFacts, labels: &[(&str, &str)]| {
+        labels.iter().any(|(name, value)| facts.labels.get(*name).is_some_and(|is| is == value))
+    };
+    let of = |labels: &[(&str, &str)]| placed().filter(|facts| has(facts, labels)).min_by(|a, b| oldest_first(a, b));
+    let oldest = || placed().filter(|_| !facts.managed).min_by(|a, b| oldest_first(a, b));
+    let leader = of(LEADERS).or_else(|| of(FIRST_INDEX)).or_else(oldest);
+    leader.filter(|_| facts.min_member > 0).map(|facts| &facts.uid)
+}
+
+/// The labels by which operators mark the pod on which the others depend: Spark, KubeRay, Kubeflow.
+const LEADERS: &[(&str, &str)] = &[
+    ("spark-role", "driver"),
+    ("ray.io/node-type", "head"),
+    ("training.kubeflow.org/job-role", "master"),
+    ("training.kubeflow.org/replica-type", "launcher"),
+];
+
+/// The labels of the first pod of an indexed owner: Job, StatefulSet, LeaderWorkerSet.
+const FIRST_INDEX: &[(&str, &str)] = &[
+    ("batch.kubernetes.io/job-completion-index", "0"),
+    ("apps.kubernetes.io/pod-index", "0"),
+    ("leaderworkerset.sigs.k8s.io/worker-index", "0"),
+];
+
 /// Returns how many members its minimum lacks, that of each task included.
 pub(in crate::cycle) fn missing(group: &Group, facts: &GroupFacts) -> u32 {
-    let has = group.counts.placed.saturating_add(group.counts.succeeded);
-    facts.min_member.saturating_sub(has).max(sum(&missing_tasks(group, facts)))
+    Count::of(group, facts).missing().max(sum(&missing_tasks(group, facts)))
 }
 
 fn sum(of_tasks: &BTreeMap<String, u32>) -> u32 {
@@ -110,7 +201,12 @@ fn sum(of_tasks: &BTreeMap<String, u32>) -> u32 {
 ///
 /// Where minMember is below the sum of minTaskMember, Volcano ignores the tasks, and jobs rely on that.
 pub(in crate::cycle) fn missing_tasks(group: &Group, facts: &GroupFacts) -> BTreeMap<String, u32> {
-    missing_of_tasks(facts, |task| group.tasks.get(task).copied().unwrap_or(0))
+    missing_of_tasks(facts, |task| has_of_task(group, task))
+}
+
+/// Returns how many members of this task have a node or succeeded.
+fn has_of_task(group: &Group, task: &str) -> u32 {
+    group.tasks.get(task).copied().unwrap_or(0).saturating_add(group.successes.of_task(task))
 }
 
 fn missing_of_tasks(facts: &GroupFacts, has: impl Fn(&str) -> u32) -> BTreeMap<String, u32> {

@@ -10,9 +10,11 @@ use crate::by_key::ByKey;
 use crate::cycle::explain::{Refusal, Step};
 use crate::resources::Resources;
 
+use super::gang::Count;
 use super::partial_gang::PartialGang;
 use super::pods::{Member, State};
-use super::reservation::Admission;
+use super::reservation::{Admission, Rest};
+use super::successes::Successes;
 use super::{Cache, Change, Phase};
 
 /// A PodGroup with what follows from its members. It exists while the object exists or a pod names it.
@@ -28,8 +30,10 @@ pub struct Group {
     pub blocked: BTreeSet<Uid>,
     /// The number of members in each state.
     pub counts: Counts,
-    /// The members of each task that have a node or succeeded.
+    /// The members of each task that have a node or succeeded, and have a pod.
     pub tasks: BTreeMap<String, u32>,
+    /// The members that succeeded and whose pods are gone.
+    pub successes: Successes,
     /// The resources of the members that have a node or a nominated node.
     pub charged: Resources,
     /// The resources that the waiting members request.
@@ -42,8 +46,10 @@ pub struct Group {
     pub retry: Retry,
     /// What is known of a gang of which only a part is bound.
     pub(in crate::cycle) partial: PartialGang,
-    /// Whether it was finished ([`is_through`](super::phase::is_through)) at the last change.
-    pub(in crate::cycle) through: bool,
+    /// Whether it had ended ([`has_ended`](super::phase::has_ended)) at the last change.
+    pub(in crate::cycle) ended: bool,
+    /// Whether it had all its nodes once, as far as this process has seen; see [`had_its_places`](super::gang::had_its_places).
+    pub(in crate::cycle) had_its_places: bool,
     /// The queue and phase under which it is counted.
     pub(in crate::cycle) filed: Option<(Arc<str>, Phase)>,
     /// Its part of the demand of its queue.
@@ -108,6 +114,11 @@ impl Group {
     }
 
     pub(super) fn count(&mut self, member: &Member) {
+        if self.ended && member.lives() {
+            // Its owner tries again. What succeeded before, and has no pod any more, was for the last time.
+            self.ended = false;
+            self.successes.forget();
+        }
         self.tally(member, |number| *number = number.saturating_add(1));
         let uid = &member.facts.uid;
         self.members.insert(uid.clone());
@@ -184,8 +195,12 @@ impl Cache {
         let asks_otherwise = old.as_ref().is_none_or(|old| !old.asks_the_same(&facts));
         let has_victims = group.counts.placed > 0;
         let over = facts.is_over();
-        // A PodGroup that was recreated under its name starts anew.
-        group.through &= old.is_some_and(|old| old.uid == facts.uid);
+        // A PodGroup that was recreated under its name starts anew. One that this process sees for the first time may have begun before.
+        if old.as_ref().is_some_and(|old| old.uid != facts.uid) {
+            (group.ended, group.had_its_places) = (false, false);
+            group.admission.rest = Rest::Owed;
+            group.successes = Successes::default();
+        }
         group.facts = Some(Arc::new(facts));
         if asks_otherwise {
             self.changed(Change::Request(key.clone()));
@@ -212,6 +227,8 @@ impl Cache {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.facts = None;
         group.refusal = None;
+        (group.ended, group.had_its_places, group.successes) = (false, false, Successes::default());
+        group.admission.rest = Rest::Owed;
         if group.counts.placed > 0 {
             self.changed(Change::Victims);
         }
@@ -246,7 +263,7 @@ impl Cache {
     /// PodGroup is preemptable, and it has its minimum, or no placed member that keeps the others of the minimum from being preempted.
     pub(in crate::cycle) fn may_borrow(&self, key: &GroupKey) -> bool {
         let Some((group, facts)) = self.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?))) else { return true };
-        let has_minimum = group.counts.placed.saturating_add(group.counts.succeeded) >= facts.min_member;
+        let has_minimum = Count::of(group, facts).missing() == 0;
         let keeps = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| !pod.facts.preemptable && pod.state() == State::Placed);
         facts.preemptable && (has_minimum || group.counts.placed == 0 || !group.members.iter().any(keeps))
     }
@@ -265,13 +282,14 @@ impl Cache {
     }
 }
 
-/// Returns the priority of a pod as a possible victim: that of the class of its PodGroup, else its own. A PodGroup that preempts counts
-/// with the same class. Otherwise two PodGroups could preempt each other for ever.
+/// Returns the priority of a pod as a possible victim: that of the class of its PodGroup or its own, whichever is larger. A PodGroup that
+/// preempts counts with the same class, so two PodGroups do not preempt each other for ever. A class that is made again with a lower value
+/// is for new pods: a running one keeps what it was made with.
 pub(in crate::cycle) fn victim_priority(
     groups: &ByKey<GroupKey, Group>,
     classes: &BTreeMap<String, PriorityClassFacts>,
     member: &Member,
 ) -> i32 {
     let class = groups.get(&member.facts.group).and_then(|group| group.facts.as_ref()?.priority_class.as_ref());
-    class.and_then(|class| classes.get(class)).map_or(member.facts.priority, |class| class.value)
+    class.and_then(|class| classes.get(class)).map_or(member.facts.priority, |class| class.value.max(member.facts.priority))
 }

@@ -25,6 +25,7 @@ mod demands;
 mod foreign;
 pub mod gang;
 mod group;
+mod holders;
 mod nodes;
 mod other_pods;
 mod partial_gang;
@@ -34,11 +35,14 @@ mod queues;
 mod rank;
 mod refused_for_selectors;
 pub(in crate::cycle) mod reservation;
+mod successes;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{Accounting, ROOT_QUEUE, ReservedMinimums};
 use crate::api::volumes::CsiNodeFacts;
@@ -46,6 +50,7 @@ use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFact
 use crate::by_key::ByKey;
 use crate::resources::Resources;
 
+use super::explain::Refusal;
 use super::placement::class::Classes;
 use super::placement::finder::NodeFinder;
 use super::placement::nodes::Nodes;
@@ -113,6 +118,8 @@ pub struct Cache {
     queues: queues::Queues,
     /// What PodGroups have reserved and further members of others leave room for (A7).
     reserved_first: ReservedMinimums,
+    /// The same by the creation of the PodGroup.
+    first_by_age: BTreeMap<(Timestamp, Option<GroupKey>), (Arc<str>, Resources)>,
     /// By queue: what PodGroups were admitted for within the entitlement, and have not reserved as they lack members (A3). No entry is zero.
     unreserved: BTreeMap<Arc<str>, Resources>,
     /// What of it counted for members of other queues at the last check, by the queue of the reservations.
@@ -121,6 +128,8 @@ pub struct Cache {
     room_if_empty: nodes::RoomIfEmpty,
     /// What the queues want, and the shares that follow.
     pub(in crate::cycle) sharing: Sharing,
+    /// The pods that nodes refused and that their queues would not take, as the last cycle found.
+    in_vain: BTreeMap<Uid, Arc<Refusal>>,
     dirty: Dirty,
     /// The changes since they were taken last.
     changes: Vec<Change>,
@@ -150,10 +159,12 @@ impl Cache {
             budgets: Arc::default(),
             queues: queues::Queues::default(),
             reserved_first: ReservedMinimums::default(),
+            first_by_age: BTreeMap::new(),
             unreserved: BTreeMap::new(),
             counted_minimums: BTreeMap::new(),
             room_if_empty: nodes::RoomIfEmpty::new(),
             sharing: Sharing::default(),
+            in_vain: BTreeMap::new(),
             dirty: Dirty::default(),
             changes: Vec::new(),
         }

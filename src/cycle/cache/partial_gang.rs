@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::api::{GroupFacts, GroupKey};
 use crate::cycle::explain::Refusal;
 
-use super::gang::{is_satisfied, is_whole};
-use super::phase::is_through;
+use super::gang::{Count, is_satisfied, is_whole};
+use super::phase::has_ended;
 use super::{Cache, Change, Group};
 
 /// What is remembered of a gang that may be partially bound.
@@ -75,11 +75,12 @@ impl Cache {
     /// The PodGroup or its members changed: remembers its placement.
     pub(in crate::cycle) fn notice_placement(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
-        group.through = group.facts.as_ref().is_some_and(|facts| is_through(group, facts));
+        group.ended = group.facts.as_ref().is_some_and(|facts| has_ended(group, facts));
         let whole = group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts));
-        let places = places(group);
+        let places = group.facts.as_ref().map_or(0, |facts| places(group, facts));
         if whole {
             group.partial.since = None;
+            group.had_its_places |= group.counts.binding == 0 && places > 0;
             if group.counts.binding == 0 && group.counts.placed > 0 {
                 group.partial.last_placement = group.facts.clone().map(|facts| LastPlacement { facts, places });
             }
@@ -100,11 +101,12 @@ impl Cache {
     pub(in crate::cycle) fn is_partially_bound(&self, key: &GroupKey) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.counts.placed > 0) else { return false };
         let Some(facts) = &group.facts else { return false };
-        let keeps_placement = |had: &LastPlacement| is_satisfied(group, &had.facts) && places(group) <= had.places;
+        let keeps_placement = |had: &LastPlacement| is_satisfied(group, &had.facts) && places(group, facts) <= had.places;
         is_whole(self, group, facts) && !group.partial.last_placement.as_ref().is_some_and(keeps_placement)
     }
 }
 
-fn places(group: &Group) -> u32 {
-    group.counts.placed.saturating_add(group.counts.succeeded)
+fn places(group: &Group, facts: &GroupFacts) -> u32 {
+    let count = Count::of(group, facts);
+    count.placed.saturating_add(count.succeeded)
 }

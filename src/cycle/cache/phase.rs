@@ -3,6 +3,7 @@
 use crate::api::GroupFacts;
 
 use super::Group;
+use super::gang::Count;
 
 /// The phase of a PodGroup, as in Volcano.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,17 +34,24 @@ impl Phase {
     }
 }
 
+/// The type of the condition that the minimum of the PodGroup has nodes.
+pub const SCHEDULED: &str = "Scheduled";
+
+/// Whether the status says that the PodGroup had all its nodes once.
+#[must_use]
+pub fn was_scheduled(facts: &GroupFacts) -> bool {
+    facts.status.conditions.iter().flatten().any(|condition| condition.kind.as_deref() == Some(SCHEDULED))
+}
+
 /// Returns the phase of the PodGroup.
 #[must_use]
 pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
-    if is_through(group, facts) || facts.is_over() && live(group) == 0 {
+    if has_ended(group, facts) {
         return Phase::Completed;
     }
     let counts = group.counts;
-    let enough = |has: u32| has > 0 && has >= facts.min_member;
-    let has = has_places(group);
     // A terminating pod has its node, and mostly runs, until it is gone.
-    match enough(has.saturating_add(counts.leaving)) {
+    match is_enough(group, facts, certain_places(group).saturating_add(counts.leaving)) {
         true if counts.placed.saturating_add(counts.leaving) > 0 => Phase::Running,
         _ if counts.running > 0 && group.refusal.is_some() => Phase::Unknown,
         _ if group.is_admitted() || counts.placed > 0 => Phase::Inqueue,
@@ -52,31 +60,39 @@ pub fn phase(group: &Group, facts: &GroupFacts) -> Phase {
 }
 
 /// The number of members that have not ended. Nominated members have no nodes yet: they wait.
-fn live(group: &Group) -> u32 {
+pub(super) fn live(group: &Group) -> u32 {
     let counts = group.counts;
     let placed = counts.placed.saturating_add(counts.leaving);
     placed.saturating_add(counts.gated).saturating_add(counts.nominated).saturating_add(waiting(group))
 }
 
-/// Whether the PodGroup is finished: its minimum has succeeded and no member lives. It remains finished when the succeeded pods are
-/// deleted, even before the status was written (a Job with a TTL). A new member ends that.
+/// Whether the PodGroup has ended: no member lives, and all that are there have ended, or as many succeeded as are to. It remains so when its
+/// pods are deleted, even before the status was written (a Job with a TTL). A new member ends that: its owner tries again.
 #[must_use]
-pub fn is_through(group: &Group, facts: &GroupFacts) -> bool {
-    live(group) == 0 && (group.through || group.counts.succeeded >= facts.min_member.max(1))
+pub fn has_ended(group: &Group, facts: &GroupFacts) -> bool {
+    let all = u32::try_from(group.members.len())
+        .is_ok_and(|members| members > 0 && members == group.counts.succeeded.saturating_add(group.counts.failed));
+    let enough = Count::of(group, facts).succeeded >= facts.completions.unwrap_or(facts.min_member).max(1);
+    live(group) == 0 && (all || enough || group.ended || facts.is_over())
 }
 
-/// Returns the number of members that count for the gang: they have a node or have succeeded. Members with an unknown bind outcome, and
-/// those that are held for volumes, are not counted.
-fn has_places(group: &Group) -> u32 {
-    let counts = group.counts;
-    counts.placed.saturating_sub(counts.open).saturating_sub(counts.held).saturating_add(counts.succeeded)
+/// Returns the number of members with a node that counts for the status: binds with an unknown outcome, and members that are held for
+/// volumes, are left out.
+fn certain_places(group: &Group) -> u32 {
+    group.counts.placed.saturating_sub(group.counts.open).saturating_sub(group.counts.held)
+}
+
+/// Whether the minimum is met, by anything, with so many members on nodes.
+fn is_enough(group: &Group, facts: &GroupFacts, placed: u32) -> bool {
+    let count = Count::with_placed(group, facts, placed);
+    count.has_any() && count.missing() == 0
 }
 
 /// Whether its minimum is satisfied only by members that are terminating: it still counts as Running, and its next wait is not reported
 /// before they are gone.
 #[must_use]
 pub fn runs_out(group: &Group, facts: &GroupFacts) -> bool {
-    phase(group, facts) == Phase::Running && has_places(group) < facts.min_member.max(1)
+    phase(group, facts) == Phase::Running && !is_enough(group, facts, certain_places(group))
 }
 
 fn waiting(group: &Group) -> u32 {

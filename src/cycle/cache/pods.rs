@@ -1,5 +1,6 @@
 //! Updates the cache when a pod is added, changed or deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::accounting::Placement;
@@ -103,6 +104,12 @@ impl Member {
         }
     }
 
+    /// Whether it may still be placed, or has a node and has not ended.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        !matches!(self.state(), State::Succeeded | State::Failed | State::Gone)
+    }
+
     /// Returns why the pod cannot be placed as it and its claims are; none where it can.
     #[must_use]
     pub fn blocked(&self) -> Option<Refusal> {
@@ -200,6 +207,11 @@ impl Cache {
     pub fn delete_pod(&mut self, uid: &Uid) {
         self.notice_lost(uid);
         if let Some(member) = self.detach(uid) {
+            if member.state() == State::Succeeded
+                && let Some(group) = self.groups.get_mut(&member.facts.group)
+            {
+                group.successes.add(member.facts.task());
+            }
             self.changed(Change::MemberGone(member.facts.group.clone()));
         }
         self.foreign_pod_gone(uid);
@@ -348,6 +360,23 @@ impl Cache {
     pub(in crate::cycle) fn refuse_waiting(&mut self, key: &GroupKey, refusal: &Arc<Refusal>) {
         let waiting: Vec<Uid> = self.groups.get(key).map(|group| group.waiting.iter().cloned().collect()).unwrap_or_default();
         waiting.iter().for_each(|uid| self.refuse_pod(uid, Some(refusal)));
+    }
+
+    /// Returns why the pod waits, as it is told: that its queue would not take it, where nodes refused it and would do so in vain.
+    #[must_use]
+    pub fn why_waits<'a>(&'a self, member: &'a Member) -> Option<&'a Arc<Refusal>> {
+        let refusal = member.refusal.as_ref()?;
+        let in_vain = self.in_vain.get(&member.facts.uid).filter(|_| refusal.code().lacks_nodes());
+        Some(in_vain.unwrap_or(refusal))
+    }
+
+    /// Sets which of the pods that nodes refused their queues would not take, and why.
+    pub(in crate::cycle) fn set_in_vain(&mut self, now: BTreeMap<Uid, Arc<Refusal>>) {
+        let before = std::mem::replace(&mut self.in_vain, now);
+        let differs = |these: &BTreeMap<Uid, Arc<Refusal>>, uid: &Uid, refusal: &Arc<Refusal>| these.get(uid) != Some(refusal);
+        let gone = before.iter().filter(|(uid, _)| !self.in_vain.contains_key(*uid));
+        let new = self.in_vain.iter().filter(|(uid, refusal)| differs(&before, uid, refusal));
+        self.dirty.pods.extend(gone.chain(new).map(|(uid, _)| uid.clone()));
     }
 
     /// Records why the pod waits, as a cycle found.

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
+
 use crate::accounting::ReservedMinimums;
 use crate::api::{GroupFacts, GroupKey};
 use crate::resources::Resources;
 
-use super::gang::has_its_places;
+use super::gang::{has_its_places, is_owed_a_beginning};
+use super::rank::MINIMUMS_PASS;
 use super::{Cache, Change, Group, Wake};
 
 static NOTHING: Resources = Resources::new();
@@ -28,6 +31,8 @@ pub struct Admission {
     pub(in crate::cycle) reservation: Option<Arc<str>>,
     /// Whether further members of other PodGroups leave room for its reservation.
     pub(in crate::cycle) precedence: Precedence,
+    /// Whether it keeps what its minResources state beyond its minimum.
+    pub(in crate::cycle) rest: Rest,
     /// Whether places of lost members are kept for it (A8).
     pub(in crate::cycle) keeps_places: bool,
     /// The queue of its reservation and the part of it that further members of other PodGroups leave room for: all of it, or nothing.
@@ -43,6 +48,18 @@ pub(in crate::cycle) enum Precedence {
     /// They do until then (monotonic): the end of its first admission timeout since it had its nodes.
     Until(Duration),
     /// They do not, until it has its nodes again.
+    Over,
+}
+
+/// Whether a PodGroup with its minimum still reserves what its minResources state beyond the members that it has (A5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cycle) enum Rest {
+    /// It does from when it gets its minimum.
+    #[default]
+    Owed,
+    /// It does until then (monotonic).
+    Until(Duration),
+    /// It does not.
     Over,
 }
 
@@ -110,8 +127,12 @@ impl Group {
         // requests room for members that do not exist yet, though it may be admitted within its entitlement, and one whose members have
         // scheduling gates. A PodGroup with all its nodes needs no admission: in a standby replica no cycle runs.
         let may_change = !self.is_admitted() || self.counts.gated > 0 || self.admission.unreserved.is_some();
-        let asks = |facts: &Arc<GroupFacts>| may_change && !has_its_places(self, facts);
-        self.waits() || self.admission.reservation.is_some() || self.facts.as_ref().is_some_and(asks)
+        let has_a_member = self.counts.gated > 0 || !self.blocked.is_empty();
+        let asks =
+            |facts: &Arc<GroupFacts>| may_change && !has_its_places(self, facts) && (has_a_member || is_owed_a_beginning(self, facts));
+        // What it states beyond its minimum may be reserved, though nothing of it waits.
+        let reserves = |facts: &Arc<GroupFacts>| self.admission.reservation.is_some() && !has_its_places(self, facts);
+        self.waits() || self.facts.as_ref().is_some_and(|facts| reserves(facts) || asks(facts))
     }
 }
 
@@ -147,6 +168,32 @@ impl Cache {
     #[must_use]
     pub(in crate::cycle) const fn reserved_first(&self) -> &ReservedMinimums {
         &self.reserved_first
+    }
+
+    /// What of that comes before a further member of this queue that was created then: all but what PodGroups reserve that are younger by
+    /// more than [`MINIMUMS_PASS`].
+    #[must_use]
+    pub(in crate::cycle) fn reserved_before(&self, queue: &str, created: Timestamp) -> Resources {
+        let quota = self.accounting.quota();
+        if self.younger(created).next().is_none() {
+            self.reserved_first.before(queue, quota)
+        } else {
+            self.first_before(created).before(queue, quota)
+        }
+    }
+
+    /// The reservations that come before a further member that was created then.
+    #[must_use]
+    pub(in crate::cycle) fn first_before(&self, created: Timestamp) -> ReservedMinimums {
+        let mut first = self.reserved_first.clone();
+        self.younger(created).for_each(|(queue, amounts)| first.remove(queue, amounts));
+        first
+    }
+
+    /// The reservations of PodGroups that are so much younger that they do not.
+    fn younger(&self, created: Timestamp) -> impl Iterator<Item = &(Arc<str>, Resources)> {
+        let from = created.checked_add(MINIMUMS_PASS).unwrap_or(Timestamp::MAX);
+        self.first_by_age.range((from, None)..).filter(move |((at, _), _)| *at > from).map(|(_, first)| first)
     }
 
     /// Whether any PodGroup is so admitted that it reserves nothing (A3).
@@ -198,11 +245,14 @@ impl Cache {
         for (queue, _) in group.admission.first.iter().chain(&first) {
             of_queues.entry(Arc::clone(queue)).or_insert_with(|| self.reserved_first.of(queue).clone());
         }
+        let created = group.facts.as_ref().map_or(Timestamp::MIN, |facts| facts.created);
         if let Some((queue, amounts)) = &group.admission.first {
             self.reserved_first.remove(queue, amounts);
+            self.first_by_age.retain(|(_, of), _| of.as_ref() != Some(key));
         }
         if let Some((queue, amounts)) = &first {
             self.reserved_first.add(queue, amounts);
+            self.first_by_age.insert((created, Some(key.clone())), (Arc::clone(queue), amounts.clone()));
         }
         if let Some(group) = self.groups.get_mut(key) {
             group.admission.first = first;

@@ -150,6 +150,7 @@ impl Cache {
         if matches!(refusal, Refusal::Volumes { .. } | Refusal::Unanswered { .. }) {
             return message;
         }
+        let message = message + &self.who_holds(refusal);
         match self.volumes().kept_by(members.map(|member| (&member.facts.uid, &*member.facts.terms))) {
             Some(kept) => format!("{message}; {kept}"),
             None => message,

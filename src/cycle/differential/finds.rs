@@ -250,29 +250,6 @@ fn a5_when_a_new_admission_reserves_less_the_difference_is_free_for_others() {
     assert_eq!(bound(&at(&mut state, 6)), [("h-1", "n1")]);
 }
 
-/// A member of `a` terminates, and `a` requests room again. It was refused because of the reservation of `b`. The error: when that
-/// reservation ended, `a` was not tried again.
-#[test]
-fn a6_a_gang_that_has_lost_a_member_has_the_room_that_was_reserved_behind_it() {
-    let mut state = empty_state();
-    state.apply_node(node("n0", &[("cpu", 3)]));
-    state.apply_queue(QueueFacts { capability: limits(&[("cpu", 5)]), ..queue("p", None, &[]) });
-    let deserved = limits(&[("cpu", 0), ("memory", 0), ("pods", 0)]);
-    state.apply_queue(QueueFacts { dequeue_strategy: DequeueStrategy::Fifo, deserved, reclaimable: false, ..queue("q", Some("p"), &[]) });
-    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "a", 3, "q") });
-    state.apply_group(group("ns", "b", 1, "q"));
-    for name in ["a-0", "a-1", "a-2", "b-0"] {
-        state.apply_pod(pod("ns", name, &name[..1], &[("cpu", 1)]));
-    }
-    assert_eq!(bound(&at(&mut state, 0)).len(), 3);
-    assert_eq!(reserved(&state), cpus(1));
-    let seen = PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", "a-0", "a", &[("cpu", 1)]), "n0") };
-    state.apply_pod(PodFacts { deleting: true, ..seen });
-    (0..2).for_each(|_| _ = at(&mut state, 1));
-    assert_eq!(reserved(&state), cpus(2), "a requests 2, and nothing is left for b");
-    assert!(!state.has_work(Duration::from_secs(1)));
-}
-
 /// The back-off begins at the admission, so it ends when the admission would have timed out. The error: the PodGroup was not tried then,
 /// because that timeout was no longer set.
 #[test]

@@ -73,6 +73,8 @@ impl Both {
             min_resources: keys.as_ref().map(|keys| minimum(&raw(keys), "spec.minResources", &mut Vec::new())),
             priority_class: fields.class.map(|value| format!("c{value}")),
             created: second(fields.created),
+            managed: fields.managed,
+            completions: fields.completions,
             status: PodGroupStatus { phase, ..PodGroupStatus::default() },
             ..group("ns", &format!("g{at}"), fields.min_member, &queue)
         });
@@ -81,6 +83,8 @@ impl Both {
         let fields = GroupSpec {
             queue,
             min_member: usize::try_from(fields.min_member).unwrap(),
+            completions: fields.completions.map(|number| usize::try_from(number).unwrap()),
+            managed: fields.managed,
             min_resources: keys.map(written),
             class: fields.class.map(i64::from),
             created,

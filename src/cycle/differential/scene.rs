@@ -43,6 +43,10 @@ pub(super) struct GroupFields {
     pub(super) min_resources: Option<Vec<(usize, i64)>>,
     pub(super) class: Option<i32>,
     pub(super) created: u8,
+    /// Whether podgroup-controller made it.
+    pub(super) managed: bool,
+    /// How many members are to succeed in all.
+    pub(super) completions: Option<u32>,
     pub(super) asks: Triple,
 }
 
@@ -96,10 +100,25 @@ pub(super) fn min_resources() -> impl Strategy<Value = Option<Vec<(usize, i64)>>
     prop::option::weighted(0.5, prop::collection::vec((0..KEYS.len(), 0..7_i64), 1..4))
 }
 
+/// When an object was created, in seconds: at nearly the same time, or much later.
+pub(super) fn created() -> impl Strategy<Value = u8> {
+    prop_oneof![4 => 0..3_u8, 1 => 32..34_u8, 1 => 64..66_u8]
+}
+
 fn group() -> impl Strategy<Value = GroupFields> {
     let asks = (1..4_i64, prop_oneof![2 => Just(0_i64), 1 => 0..3_i64], 0..2_i64).prop_map(|(cpu, memory, pods)| [cpu, memory, pods]);
-    (0..40_usize, 0..4_u32, min_resources(), prop::option::weighted(0.4, 0..3_i32), 0..3_u8, asks).prop_map(
-        |(queue, min_member, min_resources, class, created, asks)| GroupFields { queue, min_member, min_resources, class, created, asks },
+    let of_controller = (prop::bool::weighted(0.3), prop::option::weighted(0.3, 0..8_u32));
+    (0..40_usize, 0..4_u32, min_resources(), prop::option::weighted(0.4, 0..3_i32), created(), of_controller, asks).prop_map(
+        |(queue, min_member, min_resources, class, created, (managed, completions), asks)| GroupFields {
+            queue,
+            min_member,
+            min_resources,
+            class,
+            created,
+            managed,
+            completions,
+            asks,
+        },
     )
 }
 
@@ -120,7 +139,16 @@ fn borrowed(scene: Scene, owed: i64) -> Scene {
         reclaimable: true,
         desired: None,
     };
-    let group = |queue, min_member| GroupFields { queue, min_member, min_resources: None, class: None, created: 0, asks: [1, 0, 0] };
+    let group = |queue, min_member| GroupFields {
+        queue,
+        min_member,
+        min_resources: None,
+        class: None,
+        created: 0,
+        managed: false,
+        completions: None,
+        asks: [1, 0, 0],
+    };
     let fills = (0..2).map(|_| (Step::Pods { group: 0, count: 3, gated: false, created: 0, priority: 0 }, true));
     let asks = Step::Group(1, 3, Some(vec![(0, owed)]));
     Scene {

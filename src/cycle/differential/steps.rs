@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::scene::{QueueFields, Triple, min_resources, offers, queue};
+use super::scene::{QueueFields, Triple, created, min_resources, offers, queue};
 
 /// One step. A pod is chosen by its number among the pods that the step can apply to.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     let desired = prop_oneof![2 => Just(None::<&'static str>), 2 => Just(Some("Closed")), 1 => Just(Some("closed"))];
     let seconds = prop::sample::select(&[1_u64, 5, 15, 29, 30, 31, 60, 1_000][..]);
     prop_oneof![
-        10 => (at(), 1..4_usize, prop::bool::weighted(0.15), 0..3_u8, 0..3_i32)
+        10 => (at(), 1..4_usize, prop::bool::weighted(0.15), created(), 0..3_i32)
             .prop_map(|(group, count, gated, created, priority)| Step::Pods { group, count, gated, created, priority }),
         2 => at().prop_map(Step::Lift),
         4 => at().prop_map(Step::Gone),

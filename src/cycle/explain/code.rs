@@ -84,16 +84,16 @@ codes! {
         "all nodes together have too little left",
         "add nodes";
     Cordoned:
-        "most nodes are cordoned",
+        "the nearest nodes are cordoned",
         "`kubectl uncordon NODE`";
     GuaranteeReserved:
         "what is free is the unused `guarantee` of other queues",
         "wait, add nodes, or lower their guarantee";
     HostPorts:
-        "on most nodes another pod has the host port",
+        "on the nearest nodes another pod has the host port",
         "wait, request another port, or add nodes";
     InsufficientResources:
-        "most nodes have too little left of a resource",
+        "the nearest nodes have too little left of a resource",
         "use smaller pods, or add nodes or larger nodes";
     InvalidField:
         "a field of the pod or PodGroup cannot be read",
@@ -102,19 +102,19 @@ codes! {
         "there are no nodes",
         "add nodes";
     NoVolume:
-        "on most nodes no free volume serves a claim of the pod, and none is made there",
+        "on the nearest nodes no free volume serves a claim of the pod, and none is made there",
         "a free volume of the class, size and access modes of the claim, or a StorageClass that makes volumes there";
     NodeAffinity:
-        "most nodes do not match the required node affinity",
+        "the nearest nodes do not match the required node affinity",
         "label nodes, or change the affinity";
     NodeFeatures:
-        "most nodes do not declare a feature that the pod needs",
+        "the nearest nodes do not declare a feature that the pod needs",
         "add nodes with a kubelet that declares it";
     NodeGroup:
-        "most nodes are labelled for the node group of other queues",
+        "the nearest nodes are labelled for the node group of other queues",
         "name the node group in the queue's affinity as preferred, or remove the label from the nodes";
     NodeSelector:
-        "most nodes do not match the nodeSelector",
+        "the nearest nodes do not match the nodeSelector",
         "label nodes, or change the selector";
     NonPreemptableOverEntitlement:
         "a PodGroup that is not preemptable may not borrow",
@@ -126,16 +126,16 @@ codes! {
         "fewer pods of a task exist than `minTaskMember` says",
         "look at the status and Events of the owner";
     NotEnoughStorage:
-        "on most nodes the driver has too little storage left to make the volume of a claim (CSIStorageCapacity)",
+        "on the nearest nodes the driver has too little storage left to make the volume of a claim (CSIStorageCapacity)",
         "smaller claims, more storage, or more nodes";
     NotTried:
         "no cycle has tried it yet",
         "nothing; it ends in a moment";
     PodAffinity:
-        "the pods that the pod's affinity requires are not in the domains of most nodes",
+        "the pods that the pod's affinity requires are not in the domains of the nearest nodes",
         "run these pods first, where this one fits beside them; label nodes that lack its topology key";
     PodAntiAffinity:
-        "the anti-affinity of the pod, or of running pods, keeps it away from most nodes",
+        "the anti-affinity of the pod, or of running pods, keeps it away from the nearest nodes",
         "add nodes, in a further domain of its topology key; or wait";
     PodGroupNotFound:
         "the PodGroup of the pods does not exist: the one that they name, or that of their JobSet or group of a LeaderWorkerSet (`podgroup.dev/gang`)",
@@ -168,10 +168,10 @@ codes! {
         "a claim is not bound, and its StorageClass does not exist",
         "create the class, or name another";
     Taints:
-        "most nodes have a taint that is not tolerated",
+        "the nearest nodes have a taint that is not tolerated",
         "add tolerations, or remove the taint";
     TopologySpread:
-        "on most nodes the pod would exceed a spread constraint, or the node lacks its topology key",
+        "on the nearest nodes the pod would exceed a spread constraint, or the node lacks its topology key",
         "room in the domains with fewer pods, a larger `maxSkew`, or labels";
     UnsupportedField:
         "a field of the pod, PodGroup or queue is not supported yet",
@@ -180,16 +180,16 @@ codes! {
         "claims got no volumes within `--volume-timeout` (10 minutes), a write for them failed, or a node, a queue or a volume changed meanwhile; the nodes were given back",
         "look at the Events of the claims, and at the provisioner. It is retried within a minute";
     VolumeLimit:
-        "most nodes have as many volumes of a CSI driver as they take",
+        "the nearest nodes have as many volumes of a CSI driver as they take",
         "wait, or add nodes";
     VolumeNodeAffinity:
-        "most nodes cannot mount a volume of the pod (its `nodeAffinity`)",
+        "the nearest nodes cannot mount a volume of the pod (its `nodeAffinity`)",
         "room on the nodes that can";
     VolumeNotFound:
         "a claim is bound to a PersistentVolume that does not exist",
         "restore the volume";
     VolumeZone:
-        "most nodes are in no zone or region of a volume of the pod (its labels)",
+        "the nearest nodes are in no zone or region of a volume of the pod (its labels)",
         "room in the zones of the volume";
     WaitingForPreemption:
         "pods are being preempted for it",
@@ -206,7 +206,7 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.as_str() == name)
     }
 
-    /// Whether it is what most nodes say of a pod. Which of these it is changes with every pod that comes and goes.
+    /// Whether it is what nodes say of a pod. Which of these it is changes with every pod that comes and goes.
     #[must_use]
     pub const fn is_of_nodes(self) -> bool {
         matches!(
@@ -245,7 +245,7 @@ impl Code {
         (self.is_of_nodes() && !matches!(self, Self::ClaimInUse)) || matches!(self, Self::ClusterFull)
     }
 
-    /// Whether both are the same cause, but for what most nodes say.
+    /// Whether both are the same cause, but for what nodes say.
     #[must_use]
     pub fn is_like(self, other: Self) -> bool {
         self == other || self.is_of_nodes() && other.is_of_nodes()
@@ -288,6 +288,9 @@ impl<'a> Cause<'a> {
             Refusal::Ceiling(ceiling) => {
                 Self { resource: Some(ceiling.dimension.as_str()), ..Self::at(of_ceiling(ceiling), &ceiling.queue) }
             }
+            Refusal::AfterOthers { ceiling, .. } => {
+                Self { resource: Some(ceiling.dimension.as_str()), ..Self::at(Code::QueueQuotaExceeded, &ceiling.queue) }
+            }
             Refusal::NotEnoughTasks { wanted, there, gated } => Self::plain(missing(Code::NotEnoughPods, *wanted, *there, *gated)),
             Refusal::NotEnoughPodsOfTask { wanted, there, gated, .. } => {
                 Self::plain(missing(Code::NotEnoughPodsOfTask, *wanted, *there, *gated))
@@ -309,17 +312,39 @@ impl<'a> Cause<'a> {
         Self { code, queue: lack.and_then(|lack| lack.queue.as_deref()), resource: lack.map(|lack| lack.dimension.as_str()) }
     }
 
-    /// The code of the reason of most nodes, with which the message begins. The resource is the one that most nodes lack, among those that
-    /// would take the pod otherwise. Where most nodes are not for the pod at all (another kind of machine), it waits for the few others.
+    /// The code of the nodes that are nearest to taking the pod: where most nodes are not for it at all (another kind of machine), it waits
+    /// for the few others. The resource is the one that most of those lack.
     fn of_nodes(tally: &'a Tally) -> Self {
         // Every node is counted under one reason, so there is none only where there are no nodes.
-        let code = tally.first().map_or(Code::NoNodes, Reason::code);
+        let code = tally.nearest().map_or(Code::NoNodes, Reason::code);
         Self { resource: tally.lacks().map(crate::resources::ResourceName::as_str), ..Self::plain(code) }
     }
 }
 
 impl Reason {
-    /// The code of a pod that most nodes refuse for this reason.
+    /// How near a node that refuses for this reason is to taking the pod: how many checks came before, in the order of the predicates.
+    pub(super) const fn nearness(&self) -> u8 {
+        match self {
+            Self::NotNamed | Self::NamesConflict => 0,
+            Self::Unschedulable => 1,
+            Self::Taint(_) => 2,
+            Self::NodeGroup { .. } => 3,
+            Self::NodeSelector => 4,
+            Self::NodeAffinity => 5,
+            Self::HostPorts => 6,
+            Self::Lacks(_) => 7,
+            Self::ClaimInUse => 8,
+            Self::VolumeLimit => 9,
+            Self::VolumeNodeAffinity => 10,
+            Self::NoVolume | Self::NotEnoughStorage => 11,
+            Self::VolumeZone => 12,
+            Self::TopologySpread { .. } | Self::TopologySpreadLabel { .. } => 13,
+            Self::PodAffinity { .. } | Self::PodAntiAffinity { .. } | Self::ExistingAntiAffinity { .. } => 14,
+            Self::DeclaredFeature { .. } => 15,
+        }
+    }
+
+    /// The code of a pod that the nearest nodes refuse for this reason.
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {

@@ -183,6 +183,9 @@ impl Explanation {
             }
             Refusal::Closed { .. } => {}
             Refusal::Ceiling(ceiling) => self.quota = Some(Quota::of(ceiling)),
+            Refusal::AfterOthers { ceiling, waiting } => {
+                self.quota = Some(Quota::of(&Ceiling { used: ceiling.used.plus(*waiting), ..ceiling.clone() }));
+            }
             Refusal::NotEnoughTasks { wanted, there, gated } => self.members(*wanted, *there, *gated),
             Refusal::NotEnoughPodsOfTask { task, wanted, there, gated } => {
                 self.members(*wanted, *there, *gated);

@@ -28,6 +28,7 @@ impl fmt::Display for Refusal {
             Self::Queue(fault) => queue_fault(f, fault),
             Self::Closed { queue } => write!(f, "queue \"{queue}\" is closed"),
             Self::Ceiling(full) => ceiling(f, full),
+            Self::AfterOthers { ceiling, waiting } => after_others(f, ceiling, *waiting),
             Self::NotEnoughTasks { wanted, there, gated } => {
                 write!(f, "the gang needs {wanted} members, ")?;
                 ready(f, *there, *gated)
@@ -173,6 +174,19 @@ fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
     }
     write!(f, ", {whose} {limit}")?;
     if ceiling.unused_guarantee.is_zero() { Ok(()) } else { write!(f, ", unused guarantees {kept}") }
+}
+
+/// `queue "team" has no room for more pods than already wait for nodes: cpu requested 1, used 2, waiting for nodes 2, capability 4`.
+fn after_others(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling, waiting: Amount) -> fmt::Result {
+    let Ceiling { queue, dimension, .. } = ceiling;
+    let [asked, used, reserved, waiting, limit] =
+        [ceiling.asked, ceiling.used.minus(ceiling.reserved), ceiling.reserved, waiting, ceiling.limit]
+            .map(|amount| shown(dimension, amount));
+    write!(f, "queue \"{queue}\" has no room for more pods than already wait for nodes: {dimension} requested {asked}, used {used}")?;
+    if !ceiling.reserved.is_zero() {
+        write!(f, ", reserved {reserved}")?;
+    }
+    write!(f, ", waiting for nodes {waiting}, capability {limit}")
 }
 
 fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {

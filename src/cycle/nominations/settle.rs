@@ -34,13 +34,12 @@ pub(in crate::cycle) fn outlook(cache: &Cache, nominations: &Nominations, key: &
     if !nomination.places.iter().all(|place| could_take(cache, place)) {
         return Outlook::Broken("node");
     }
-    let has = group.counts.placed.saturating_add(group.counts.succeeded);
     let nominated = |task: Option<&str>| {
         let of_task = |uid: &Uid| task.is_none_or(|task| cache.pods.get(uid).is_some_and(|member| member.facts.task() == task));
         u32::try_from(nomination.places.iter().filter(|place| of_task(&place.uid)).count()).unwrap_or(u32::MAX)
     };
     let tasks = gang::missing_tasks(group, facts);
-    if facts.min_member.saturating_sub(has) > nominated(None) || tasks.iter().any(|(task, missing)| *missing > nominated(Some(task))) {
+    if gang::Count::of(group, facts).missing() > nominated(None) || tasks.iter().any(|(task, missing)| *missing > nominated(Some(task))) {
         return Outlook::Broken("gang_changed");
     }
     if nomination.victims.is_empty() { Outlook::Ready } else { Outlook::Waits }

@@ -165,13 +165,15 @@ fn leaving_room(
     if group.all_or_none || found.victims.is_empty() || state.cache.reserved_first().all().is_zero() {
         return Ok(found);
     }
-    let first = state.cache.reserved_first().clone();
+    let created = members.iter().filter_map(|uid| state.cache.pods.get(uid)).map(|member| member.facts.created).max();
     let mut asked = Resources::new();
     members.iter().filter_map(|uid| state.cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request));
     let gone = state.nominations.terminating_or_victims(&state.cache);
+    let first = state.cache.first_before(created.unwrap_or_default());
     let mut trial = state.cache.accounting.trial();
     gone.iter().chain(&found.victims).for_each(|uid| _ = trial.set_aside(uid));
-    match trial.accounting().quota().leaves_room(&group.queue, &asked, &first) {
+    let quota = trial.accounting().quota();
+    match quota.leaves(&asked, &first.before(&group.queue, quota)) {
         Ok(()) => Ok(found),
         Err(ceiling) => Err(NotPreempted::Unplaceable(Box::new(Refusal::Ceiling(ceiling)))),
     }

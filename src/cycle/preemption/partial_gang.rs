@@ -30,11 +30,11 @@ use k8s_openapi::jiff::SignedDuration;
 
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::cache::gang::{is_satisfied, is_whole};
+use crate::cycle::cache::phase::was_scheduled;
 use crate::cycle::cache::{Cache, Group, State};
 use crate::cycle::plan::{Eviction, EvictionCause, Victim};
 use crate::cycle::requeue::{PreemptionOutcome, Timer};
 use crate::cycle::state::SchedulingState;
-use crate::cycle::status::was_scheduled;
 
 /// A PodGroup that is younger by this than a member with a node was recreated. Its status has nothing about its earlier life.
 const RECREATED_AFTER: SignedDuration = SignedDuration::from_secs(60);

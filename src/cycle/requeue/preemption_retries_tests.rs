@@ -40,7 +40,7 @@ fn no_pod_is_evicted_for_a_reclaiming_podgroup_that_no_eviction_can_help() {
     let [eviction] = plan.evictions.as_slice() else { panic!("{plan:?}") };
     assert_eq!((eviction.victims.len(), &*eviction.group.name), (2, "small"), "and not five");
     assert_eq!((phase(&state, "hopeless"), reserved(&state, "b")), (Phase::Pending, Amount::ZERO));
-    assert!(message(&state, "hopeless").contains("node affinity/selector"), "{}", message(&state, "hopeless"));
+    assert!(message(&state, "hopeless").contains("over its quota"), "{}", message(&state, "hopeless"));
     // After its back-off it is admitted once more, and preempts in vain once more.
     eviction.victims.iter().for_each(|victim| state.delete_pod(&victim.uid));
     let plan = at(&mut state, 2);

@@ -146,7 +146,9 @@ fn a_queue_that_borrows_by_what_is_placed_where_nothing_else_happens() {
         state.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, None, &[]) });
     }
     state.apply_group(group("ns", "borrows", 1, "a"));
-    state.apply_pod(running(pod("ns", "borrows-0", "borrows", &[("cpu", 1)]), "n1"));
+    // The oldest member goes only with all others.
+    let younger = k8s_openapi::jiff::Timestamp::from_second(9).unwrap();
+    state.apply_pod(PodFacts { created: younger, ..running(pod("ns", "borrows-0", "borrows", &[("cpu", 1)]), "n1") });
     state.apply_pod(pod("ns", "borrows-1", "borrows", &[("cpu", 1), ("memory", 1)]));
     let plan = at(&mut state, 0);
     state.refuse_bind(&plan.binds[0].uid, "test", Duration::ZERO, |_| Duration::from_secs(6));

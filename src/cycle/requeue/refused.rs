@@ -56,6 +56,7 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
         | Refusal::NodeGroups { .. }
         | Refusal::Queue(_)
         | Refusal::Closed { .. }
+        | Refusal::AfterOthers { .. }
         | Refusal::NotEnoughTasks { .. }
         | Refusal::NotEnoughPodsOfTask { .. }
         | Refusal::Behind { .. }

@@ -18,6 +18,8 @@ pub(in crate::cycle) enum Timer {
     AdmissionBackoff,
     /// Further members of other PodGroups leave room for its reservation no longer (A7).
     Precedence,
+    /// What the PodGroup states beyond its minimum is reserved no longer.
+    Rest,
     /// Binds have been refused for the whole admission timeout.
     BindsRefused,
     /// A partial gang has found no nodes for its other members for the whole release time.

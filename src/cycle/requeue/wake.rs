@@ -23,6 +23,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
+
 use crate::accounting::{NodeView, QueueRefusal};
 use crate::api::GroupKey;
 use crate::cycle::cache::Cache;
@@ -76,8 +78,8 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BT
     woken
 }
 
-/// By queue: what other PodGroups have reserved and comes before its members beyond a minimum (A7).
-type Minimums = BTreeMap<Arc<str>, Resources>;
+/// By queue and age: what other PodGroups have reserved and comes before its members beyond a minimum (A7).
+type Minimums = BTreeMap<(Arc<str>, Timestamp), Resources>;
 
 /// Whether the queue that refused the PodGroup has room now for what it refused. An upper bound: one dimension is compared.
 fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut Minimums) -> bool {
@@ -87,8 +89,11 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut 
     let Some((dimension, asked)) = lacking.asked.clone().filter(|_| !reserves(key)) else { return true };
     let (quota, asked) = (cache.accounting().quota(), Resources::new().with(dimension.as_str(), asked));
     if lacking.for_minimums {
-        let before = || cache.reserved_first().before(&lacking.queue, quota);
-        quota.leaves(&asked, minimums.entry(Arc::clone(&lacking.queue)).or_insert_with(before)).is_ok()
+        // Of the members that wait the oldest leaves room for the least.
+        let waiting = cache.groups.get(key).into_iter().flat_map(|group| &group.waiting).filter_map(|uid| cache.pods.get(uid));
+        let oldest = waiting.map(|member| member.facts.created).min().unwrap_or_default();
+        let before = || cache.reserved_before(&lacking.queue, oldest);
+        quota.leaves(&asked, minimums.entry((Arc::clone(&lacking.queue), oldest)).or_insert_with(before)).is_ok()
     } else {
         // If another queue on the way refuses it now, it is tried, and parked under that one: room there wakes nothing that is parked here.
         !matches!(quota.fits(&lacking.queue, &asked), Err(QueueRefusal::Ceiling(ceiling)) if ceiling.queue == lacking.level)

@@ -126,12 +126,17 @@ impl SchedulingState {
     }
 
     fn drop_places(&mut self, key: &GroupKey, which: impl FnMut(&KeptPlace) -> bool) {
-        for place in self.nominations.drop_kept(key, which) {
+        let dropped = self.nominations.drop_kept(key, which);
+        for place in &dropped {
             self.cache.accounting.withdraw(&place.uid);
             self.cache.charge_changed(Some(place.node()), None, true);
         }
         if self.nominations.kept_for(key).is_empty() {
             self.cache.set_keeps_places(key, false);
+            // What was reserved with them ends in its next turn.
+            if !dropped.is_empty() {
+                self.requeue.try_again(key);
+            }
         }
     }
 }

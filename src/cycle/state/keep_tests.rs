@@ -185,7 +185,8 @@ fn a8_a_lost_place_is_kept_beside_a_nomination_that_does_not_count_on_it() {
     let mut state = full(false);
     state.apply_node(node("n4", &[("cpu", 1)]));
     state.apply_node(node("n1", &[("cpu", 2)]));
-    state.apply_pod(PodFacts { priority: -1, ..running(pod("ns", "low-0", "rival", &[("cpu", 1)]), "n1") });
+    let created = k8s_openapi::jiff::Timestamp::from_second(9).unwrap();
+    state.apply_pod(PodFacts { priority: -1, created, ..running(pod("ns", "low-0", "rival", &[("cpu", 1)]), "n1") });
     state.apply_pod(PodFacts { priority: 9, ..running(pod("ns", "rival-0", "rival", &[("cpu", 1)]), "n4") });
     state.apply_group(group("ns", "high", 1, "q"));
     state.apply_pod(PodFacts { priority: 9, ..pod("ns", "high-0", "high", &[("cpu", 1)]) });

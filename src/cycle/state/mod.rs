@@ -308,6 +308,13 @@ impl SchedulingState {
         }
     }
 
+    /// Counts the successes of which only the status of the PodGroup knows.
+    pub(in crate::cycle) fn complete_successes(&mut self, key: &GroupKey) {
+        if self.cache.complete_successes(key) {
+            self.follow();
+        }
+    }
+
     /// Ends the admission back-off of PodGroups that lacked room on the nodes, where there is enough now.
     fn end_backoffs_for_room(&mut self) {
         if !self.requeue.has_resting() || !self.requeue.nodes_changed() {
@@ -349,9 +356,9 @@ impl SchedulingState {
         }
     }
 
-    /// The PodGroup has all nodes that its minimum needs: it reserves nothing any more.
-    pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey) {
-        reservation::satisfied(&mut self.cache, &mut self.requeue.timers, key);
+    /// The PodGroup has all nodes that its minimum needs: it reserves only what it states beyond that, for the time of an admission.
+    pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey, now: Duration, time: Option<Duration>) {
+        reservation::satisfied(&mut self.cache, &mut self.requeue.timers, key, now, time);
         self.drop_all_places(key);
     }
 

@@ -63,6 +63,12 @@ fn other_machines() -> Refusal {
     Refusal::Nodes { needed: 1, placed: 0, member: None, tally: Arc::new(Tally { nodes: 10, reasons }), exceeds: None }
 }
 
+/// Returns a refusal: the queue would not take the pod beside those that wait for nodes before it.
+fn after_others() -> Refusal {
+    let Refusal::Ceiling(ceiling) = ceiling(Bound::Capability, 3, 0) else { unreachable!() };
+    Refusal::AfterOthers { ceiling, waiting: Amount::from_units(4) }
+}
+
 fn broken(why: Fault) -> Refusal {
     Refusal::Queue(QueueFault { queue: "parent".into(), why })
 }
@@ -123,7 +129,8 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("Taints", nodes(Some(Reason::Taint(taint)))),
         ("NodeGroup", nodes(Some(Reason::NodeGroup { group: "a".into() }))),
         ("NodeSelector", nodes(Some(Reason::NodeSelector))),
-        ("NodeSelector", other_machines()),
+        ("InsufficientResources", other_machines()),
+        ("QueueQuotaExceeded", after_others()),
         ("NodeAffinity", nodes(Some(Reason::NodeAffinity))),
         ("HostPorts", nodes(Some(Reason::HostPorts))),
         ("ClaimInUse", nodes(Some(Reason::ClaimInUse))),

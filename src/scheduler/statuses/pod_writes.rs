@@ -243,7 +243,7 @@ impl PodWrites {
 fn waiting<'a>(uid: &Uid, scheduling: &'a SchedulingState) -> Option<(&'a Member, &'a Refusal)> {
     let waits = |member: &&Member| matches!(member.state(), MemberState::Waiting | MemberState::Nominated | MemberState::Blocked);
     let member = scheduling.cache().pods().get(uid).filter(waits)?;
-    Some((member, member.refusal.as_deref()?))
+    Some((member, scheduling.cache().why_waits(member)?))
 }
 
 /// Returns when the Event of the pod is repeated next.

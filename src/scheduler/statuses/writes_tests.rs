@@ -169,7 +169,7 @@ fn a_podgroup_without_pods_is_not_scheduled_any_more_and_one_write_says_so() {
     for name in ["ns/a", "ns/b"] {
         state.apply(Event::Pods(Change::Delete(Uid::from(name))), at(5_000));
     }
-    assert_eq!(of(&settle(&mut state, 5_000, 6_500)), (1, "Inqueue".to_owned(), condition("False", "NotEnoughTasks")));
+    assert_eq!(of(&settle(&mut state, 5_000, 6_500)), (1, "Pending".to_owned(), condition("False", "NotEnoughTasks")));
     assert_eq!(settle(&mut state, 6_500, 45_000), []);
     // A PodGroup that never had its nodes says nothing about that.
     let mut state = ready(vec![node("n", &[])], Vec::new(), vec![group("ns", "g", 2, "default")]);
@@ -208,7 +208,7 @@ fn a_status_of_another_writer_is_corrected_but_completed_stays() {
 #[test]
 fn l10_a_podgroup_is_completed_even_if_its_members_are_deleted_before_the_status_is_written() {
     let runs = |name: &str| running(pod("ns", name, "g", &[]), "n");
-    for (again, another, wanted) in [(false, false, "Completed"), (false, true, "Inqueue"), (true, false, "Inqueue")] {
+    for (again, another, wanted) in [(false, false, "Completed"), (false, true, "Pending"), (true, false, "Inqueue")] {
         let mut state = ready(vec![node("n", &[])], vec![runs("a"), runs("b")], vec![group("ns", "g", 2, "default")]);
         let phase = |millis, state: &mut State| {
             let commands: Vec<_> = [millis, millis + 150].into_iter().flat_map(|millis| state.tick(at(millis))).collect();

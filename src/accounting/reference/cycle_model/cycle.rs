@@ -1,5 +1,6 @@
 //! One cycle of the model (A2, A3, A6, N3, and the order by P1 and P2).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::admission::{can_reclaim, sum};
@@ -8,8 +9,8 @@ use super::super::limits::fits;
 use super::super::shares::right;
 use super::super::tree::{broken, closed_by, is_leaf, spec, used, walk};
 use super::order::{Rank, Shares};
-use super::reservations::ADMISSION_TIMEOUT;
-use super::{CycleModel, MemberState, Place, covers, positive};
+use super::reservations::{ADMISSION_TIMEOUT, MINIMUMS_PASS};
+use super::{CycleModel, Member, MemberState, Place, covers, positive};
 
 /// A member that was bound to a node.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ struct Want {
     left: usize,
     /// Whether a member found no node.
     failed: bool,
+    /// How many members had their turn in vain.
+    passed: usize,
 }
 
 #[derive(PartialEq, Eq)]
@@ -76,7 +79,9 @@ impl CycleModel {
             match self.turn(&mut want, now, &mut binds, &mut in_vain)? {
                 Turn::Over => {}
                 Turn::Again => {
-                    want.rank.1 = true;
+                    if !std::mem::replace(&mut want.rank.3, true) {
+                        want.rank.2 += MINIMUMS_PASS;
+                    }
                     wants.push(want);
                 }
                 Turn::WaitsForRoom if self.fifo.contains(&want.queue) && self.could_ever_fit(&want) => {
@@ -101,7 +106,7 @@ impl CycleModel {
         let waiting = self.waiting(group).len();
         let has_places = self.is_satisfied(group) && self.places(group) > 0;
         if waiting == 0 && (has_places || self.groups[group].over) {
-            self.minimum_is_placed(group);
+            self.minimum_is_placed(group, now);
             return None;
         }
         let cluster = self.cluster();
@@ -125,8 +130,15 @@ impl CycleModel {
             self.life(group).admitted = closed_by(&cluster, &queue).is_none();
             return None;
         }
+        if (!whole || waiting == 0) && !self.is_owed_a_beginning(group) {
+            // A2. What is kept of a lost member is kept (A8).
+            if self.life(group).kept.is_empty() {
+                self.revoke(group);
+            }
+            return None;
+        }
         let [needed, left] = if whole { [self.missing(group), waiting] } else { [0, 0] };
-        Some(Want { group: group.to_owned(), rank: self.rank(group), queue, needed, left, failed: false })
+        Some(Want { group: group.to_owned(), rank: self.rank(group), queue, needed, left, failed: false, passed: 0 })
     }
 
     fn turn<'a>(
@@ -157,17 +169,20 @@ impl CycleModel {
                 in_vain.push(group);
                 return Ok(Turn::WaitsForRoom);
             }
-            self.minimum_is_placed(&group);
+            self.minimum_is_placed(&group, now);
             want.left -= want.needed;
             want.needed = 0;
         } else {
-            want.failed |= self.leaves_room(&group, now) && !self.place(&group, 1, binds)?;
+            let leaves_room = self.leaves_room(&group, want.passed, now);
+            let placed = leaves_room && self.place(&group, 1, binds)?;
+            want.passed += usize::from(!placed);
+            want.failed |= leaves_room && !placed;
             want.left -= 1;
         }
         if want.left > 0 {
             return Ok(Turn::Again);
         }
-        self.minimum_is_placed(&group);
+        self.minimum_is_placed(&group, now);
         Ok(if want.failed { Turn::WaitsForRoom } else { Turn::Over })
     }
 
@@ -239,9 +254,11 @@ impl CycleModel {
     }
 
     /// A7: whether a further member leaves room for what other PodGroups have reserved for their minimum.
-    fn leaves_room(&self, group: &str, now: u64) -> bool {
-        let Some(asks) = self.waiting(group).first().map(|uid| self.members[uid].asks.clone()) else { return true };
-        let (cluster, reserved, own) = (self.cluster(), self.reserved_first(now), &self.groups[group].queue);
+    fn leaves_room(&self, group: &str, passed: usize, now: u64) -> bool {
+        let mut waiting: Vec<&Member> = self.waiting(group).iter().map(|uid| &self.members[uid]).collect();
+        waiting.sort_by_key(|member| (Reverse(member.priority), member.created));
+        let Some((created, asks)) = waiting.get(passed).map(|member| (member.created, member.asks.clone())) else { return true };
+        let (cluster, reserved, own) = (self.cluster(), self.reserved_first(now, created), &self.groups[group].queue);
         asked_in(&positive(&asks)).all(|(dimension, asked)| {
             // Of another queue only as far as it uses less than its entitlement (S3).
             let counts = |queue: &str, amount: i128| {

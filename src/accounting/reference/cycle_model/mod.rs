@@ -33,6 +33,10 @@ pub(crate) struct CycleModel {
 pub(crate) struct GroupSpec {
     pub(crate) queue: String,
     pub(crate) min_member: usize,
+    /// How many members are to succeed in all, if that is not `min_member`.
+    pub(crate) completions: Option<usize>,
+    /// Whether podgroup-controller made it.
+    pub(crate) managed: bool,
     /// `spec.minResources`, with the keys as written.
     pub(crate) min_resources: Option<Amounts>,
     /// The priority of its priority class.
@@ -102,6 +106,14 @@ struct Life {
     tries_again: Option<u64>,
     /// When the first bind failed after the last successful one.
     refused_since: Option<u64>,
+    /// A5: until when what it states beyond its minimum stays reserved; 0 where that is over, and `None` before it had its minimum.
+    rest_until: Option<u64>,
+    /// Whether it had all its nodes once, with every bind done.
+    had_its_places: bool,
+    /// Whether all its members have ended, and no new one has come.
+    ended: bool,
+    /// How many members succeeded whose pods are gone.
+    succeeded_before: usize,
     /// Its minMember when its minimum was placed last, and how many members have been placed since.
     had: Option<(usize, usize)>,
 }
@@ -168,7 +180,11 @@ impl CycleModel {
         let group = member.group.clone();
         let is_there = matches!(&member.state, MemberState::On(place) if place.bound);
         let failed = member.state == MemberState::Failed;
+        let lives = !matches!(member.state, MemberState::Succeeded | MemberState::Failed);
         let before = self.members.insert(uid.to_owned(), member);
+        if lives && std::mem::take(&mut self.life(&group).ended) {
+            self.life(&group).succeeded_before = 0;
+        }
         if let Some(before) = before.as_ref().filter(|_| failed) {
             self.lost(before);
             self.rest_ends_without(&group);
@@ -182,6 +198,9 @@ impl CycleModel {
 
     pub(crate) fn member_gone(&mut self, uid: &str) {
         if let Some(member) = self.members.remove(uid) {
+            if member.state == MemberState::Succeeded {
+                self.life(&member.group).succeeded_before += 1;
+            }
             self.lost(&member);
             self.rest_ends_without(&member.group);
             self.follow(&member.group);
@@ -254,10 +273,10 @@ impl CycleModel {
             let asks = self.waiting(name).iter().map(|uid| self.members[uid].asks.clone()).collect();
             let group = Group {
                 queue: spec.queue.clone(),
-                // A succeeded member counts as placed.
-                min_member: spec.min_member.saturating_sub(self.count(name, |state| *state == MemberState::Succeeded)),
+                min_member: self.needs(name),
                 asks,
-                min_resources: spec.min_resources.clone(),
+                // Where the members exist, an estimate of podgroup-controller does not count.
+                min_resources: spec.min_resources.clone().filter(|_| !spec.managed || !self.is_whole(name)),
                 priority: 0,
                 preemptable: true,
                 member_keeps: false,
@@ -297,13 +316,30 @@ impl CycleModel {
         self.count(group, |state| matches!(state, MemberState::On(place) if !place.terminating))
     }
 
+    /// Counts the members that succeeded, each once, also when the pod is gone.
+    fn succeeded(&self, group: &str) -> usize {
+        self.count(group, |state| *state == MemberState::Succeeded) + self.lives.get(group).map_or(0, |life| life.succeeded_before)
+    }
+
     fn places(&self, group: &str) -> usize {
-        self.placed(group) + self.count(group, |state| *state == MemberState::Succeeded)
+        self.placed(group) + self.succeeded(group)
+    }
+
+    /// Returns how many members must be placed at the same time now: minMember, but no more than are still to succeed.
+    fn needs(&self, group: &str) -> usize {
+        let Some(spec) = self.groups.get(group) else { return 0 };
+        spec.min_member.min(spec.completions.unwrap_or(spec.min_member).saturating_sub(self.succeeded(group)))
     }
 
     /// Returns how many members its minimum still lacks.
     fn missing(&self, group: &str) -> usize {
-        self.groups.get(group).map_or(0, |spec| spec.min_member.saturating_sub(self.places(group)))
+        self.needs(group).saturating_sub(self.placed(group))
+    }
+
+    /// A2: whether a reservation for members that do not exist is owed: its creator may wait for the admission, and it never began.
+    fn is_owed_a_beginning(&self, group: &str) -> bool {
+        let life = self.lives.get(group);
+        !self.groups[group].managed && !life.is_some_and(|life| life.had_its_places || life.ended)
     }
 
     fn is_satisfied(&self, group: &str) -> bool {

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use super::super::cluster::Cluster;
 use super::super::shares::share;
 use super::super::tree::{children, spec, used, walk};
+use super::reservations::MINIMUMS_PASS;
 use super::{CycleModel, Member};
 
-/// The rank within a queue (P2): priority, whether it has its minimum, the age of its oldest waiting member, name.
-pub(super) type Rank = (Reverse<i64>, bool, u64, String);
+/// The rank within a queue (P2): priority, whether no member waits, the age of its oldest waiting member (half a minute less where it has its
+/// minimum), whether it has its minimum, name.
+pub(super) type Rank = (Reverse<i64>, bool, u64, bool, String);
 
 /// A fraction; with a zero divisor it is larger than any other, if something is used.
 #[derive(Clone, Copy)]
@@ -79,7 +81,9 @@ impl CycleModel {
         let spec = &self.groups[group];
         let priority = spec.class.or_else(|| waiting.iter().map(|member| member.priority).max()).unwrap_or(0);
         let oldest = waiting.iter().map(|member| member.created).min().unwrap_or(spec.created);
-        (Reverse(priority), self.is_satisfied(group), oldest, group.to_owned())
+        let has_minimum = self.is_satisfied(group);
+        let age = oldest + if has_minimum { MINIMUMS_PASS } else { 0 };
+        (Reverse(priority), self.waiting(group).is_empty(), age, has_minimum, group.to_owned())
     }
 
     /// Returns the PodGroup whose turn it is: P1 from the top down, then P2.

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::super::admission::sum;
+use super::super::admission::{as_requests, sum};
 use super::super::cluster::{amount, larger, less, plus};
 use super::super::limits::fits;
 use super::{CycleModel, covers, positive};
 
 /// The admission timeout: how long a PodGroup without nodes keeps its reservation, in milliseconds.
 pub(super) const ADMISSION_TIMEOUT: u64 = 30_000;
+/// P2, A7: by how much older a further member comes before the minimum of another PodGroup, in seconds.
+pub(super) const MINIMUMS_PASS: u64 = 30;
 /// The back-off doubles each time, up to this many timeouts.
 const LONGEST: u64 = 32;
 
@@ -33,15 +35,37 @@ impl CycleModel {
         life.kept.clear();
     }
 
-    /// Records that the minimum is placed: the reservation and the back-off end.
-    pub(super) fn minimum_is_placed(&mut self, group: &str) {
+    /// Records that the minimum is placed: the back-off ends, and the reservation but for the rest that the PodGroup states.
+    pub(super) fn minimum_is_placed(&mut self, group: &str, now: u64) {
+        let life = self.life(group);
+        life.rest_until = Some(match life.rest_until {
+            None => now + ADMISSION_TIMEOUT,
+            Some(until) if until > now => until,
+            _ => 0,
+        });
+        let (rest, minimum, mut reserved) = (self.rest(group), self.life(group).minimum.clone(), self.life(group).reserved.clone());
         self.revoke(group);
+        let keeps = !rest.is_empty() && !positive(&reserved).is_empty();
         let life = self.life(group);
         life.admitted = true;
         life.minimum.clear();
         (life.times, life.backs_off_until) = (0, 0);
         life.first_until = None;
         life.kept.clear();
+        if keeps {
+            reserved.iter_mut().for_each(|(dimension, amounts)| *amounts = (*amounts).min(amount(&rest, dimension)));
+            (life.minimum, life.reserved) = (minimum, reserved);
+            // In its queue only (A7).
+            life.first_until = Some(0);
+        }
+    }
+
+    /// A5: what a PodGroup that has its minimum may still reserve: what it states in minResources beyond its members.
+    fn rest(&self, group: &str) -> super::Amounts {
+        let spec = &self.groups[group];
+        let over = self.lives.get(group).is_some_and(|life| life.rest_until == Some(0)) || self.has_ended(group) || spec.managed;
+        let Some(minimum) = spec.min_resources.as_ref().filter(|_| !over) else { return super::Amounts::new() };
+        positive(&less(&as_requests(minimum), &self.charged(group)))
     }
 
     /// Updates the reservation after a change of the PodGroup. A4: it shrinks by the charges of the members. A5: it ends when the minimum is placed.
@@ -56,20 +80,33 @@ impl CycleModel {
         if placed == 0 && !self.life(group).kept.is_empty() {
             self.revoke_after_change(group);
         }
+        let ended = self.has_ended(group);
+        self.life(group).ended = ended;
+        let rest = self.rest(group);
         let life = self.life(group);
+        life.had_its_places |= is_satisfied && is_bound && places > 0;
         let left = less(&life.minimum, &charged);
         for (dimension, reserved) in &mut life.reserved {
             *reserved = (*reserved).min(amount(&left, dimension));
         }
         life.kept.truncate(if is_satisfied || is_over || placed == 0 { 0 } else { missing });
         if is_satisfied {
-            life.reserved.clear();
+            life.reserved.iter_mut().for_each(|(dimension, reserved)| *reserved = (*reserved).min(amount(&rest, dimension)));
             if is_bound && placed > 0 {
                 life.had = Some((min, places));
             }
         } else if let Some((_, had)) = &mut life.had {
             *had = (*had).min(places);
         }
+    }
+
+    /// Whether no member lives, and all that are there have ended, or as many succeeded as are to. A new member ends that.
+    fn has_ended(&self, group: &str) -> bool {
+        let spec = &self.groups[group];
+        let ended = |state: &super::MemberState| matches!(state, super::MemberState::Succeeded | super::MemberState::Failed);
+        let (all, over) = (self.count(group, |_| true), self.count(group, ended));
+        let enough = self.succeeded(group) >= spec.completions.unwrap_or(spec.min_member).max(1);
+        all == over && (all > 0 || enough || spec.over || self.lives.get(group).is_some_and(|life| life.ended))
     }
 
     /// A5: whether a gang is partially bound and its other members exist. A gang that had its minimum, still has it, and asks for more does
@@ -183,11 +220,11 @@ impl CycleModel {
         sum(&others.filter(|kept| kept.node == node).map(|kept| kept.asks.clone()).collect::<Vec<_>>())
     }
 
-    /// A7: what PodGroups have reserved and further members of others leave room for, by queue.
-    pub(super) fn reserved_first(&self, now: u64) -> BTreeMap<&str, super::Amounts> {
+    /// A7: what PodGroups have reserved and further members of others with this age leave room for, by queue.
+    pub(super) fn reserved_first(&self, now: u64, created: u64) -> BTreeMap<&str, super::Amounts> {
         let mut first: BTreeMap<&str, super::Amounts> = BTreeMap::new();
         for (name, life) in self.lives.iter().filter(|(_, life)| life.first_until.is_none_or(|until| until > now)) {
-            let Some(group) = self.groups.get(name) else { continue };
+            let Some(group) = self.groups.get(name).filter(|group| group.created <= created + MINIMUMS_PASS) else { continue };
             let of_queue = first.entry(&group.queue).or_default();
             *of_queue = plus(of_queue, &positive(&life.reserved));
         }

@@ -27,7 +27,7 @@ fn three_elastic() -> SchedulingState {
 #[test]
 fn a7_further_members_leave_room_for_the_minimum_of_an_admitted_podgroup_without_pods() {
     let mut state = three_elastic();
-    let waits = "queue \"root\": the room that is left is reserved for the minimum of other PodGroups: cpu requested 1, used 14, reserved 2, available to queues in the cluster 16";
+    let waits = "queue \"root\": the room that is left is reserved for the minimum of other PodGroups: cpu requested 1, used 14, reserved 2, available to queues in the cluster 16; reserved by PodGroup ns/c";
     assert_eq!(["a", "b"].map(|name| message(&state, name)), [waits, waits]);
     elastic(&mut state, "c", 16);
     assert_eq!(bound(&at(&mut state, 2)).iter().map(|(pod, _)| *pod).collect::<Vec<_>>(), ["c-00", "c-01"]);
@@ -50,7 +50,11 @@ fn a7_what_is_reserved_in_vain_holds_further_members_back_once_and_no_longer_tha
     ["a-03", "a-04"].into_iter().for_each(|name| state.delete_pod(&Uid::from(format!("ns/{name}").as_str())));
     let _others = at(&mut state, 62);
     ["c-00", "c-01"].into_iter().for_each(|name| state.delete_pod(&Uid::from(format!("ns/{name}").as_str())));
-    assert!(at(&mut state, 63).binds.is_empty(), "what it has lost is reserved for it again");
+    assert_eq!(at(&mut state, 63).binds.len(), 2, "nothing is reserved for members that do not exist");
+    elastic(&mut state, "c", 2);
+    assert!(at(&mut state, 64).binds.is_empty());
+    state.delete_pod(&Uid::from("ns/a-05"));
+    assert!(at(&mut state, 65).binds.is_empty(), "what it has lost is reserved for it again");
 }
 
 #[test]

@@ -16,13 +16,16 @@ fn a2_a_podgroup_without_nodes_reserves_its_minimum_in_its_queue_and_all_above()
     assert!(at(&mut state, 0).binds.is_empty());
     assert_eq!(["a", "b", "team", "root"].map(|queue| reserved(&state, queue)), [6, 0, 6, 6].map(cpus));
     assert_eq!((phase(&state, "big"), phase(&state, "small")), (Phase::Inqueue, Phase::Pending));
-    assert_eq!(message(&state, "small"), "queue \"team\" is over its quota: cpu requested 3, used 0, reserved 6, capability 8");
+    assert_eq!(
+        message(&state, "small"),
+        "queue \"team\" is over its quota: cpu requested 3, used 0, reserved 6, capability 8; reserved by PodGroup ns/big"
+    );
     gang(&mut state, "smaller", 2, "b", 2, &[("cpu", 1)]);
     assert_eq!(bound(&at(&mut state, 1)).len(), 2, "beside what is reserved there is room for two");
 }
 
 #[test]
-fn a2_a_podgroup_of_the_controller_reserves_nothing_before_its_first_pod_and_after_its_last() {
+fn a2_a_podgroup_of_the_controller_reserves_nothing_before_its_pods_are_there() {
     let mut state = team();
     let key = GroupKey::new("ns", "ours");
     // The label says who manages it. A PyTorchJob may have the name that a JobSet gets from the controller.
@@ -39,13 +42,14 @@ fn a2_a_podgroup_of_the_controller_reserves_nothing_before_its_first_pod_and_aft
     state.delete_group(&GroupKey::new("ns", by_hand));
     state.apply_pod(pod("ns", "p-0", &key.name, &[("cpu", 4)]));
     assert!(at(&mut state, 1).binds.is_empty());
-    assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(8), Phase::Inqueue));
+    assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(0), Phase::Pending), "the other member comes by itself");
     gang(&mut state, "rival", 1, "b", 1, &[("cpu", 4)]);
-    assert!(at(&mut state, 2).binds.is_empty(), "its minimum is reserved");
-    state.delete_pod(&Uid::from("ns/p-0"));
-    let plans = [at(&mut state, 3), at(&mut state, 3)];
-    assert_eq!(plans.iter().flat_map(bound).count(), 1, "the last member is gone, and so is what was reserved");
-    assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(0), Phase::Pending));
+    assert_eq!(bound(&at(&mut state, 2)).len(), 1);
+    state.apply_pod(pod("ns", "p-1", &key.name, &[("cpu", 4)]));
+    let _plan = at(&mut state, 3);
+    assert_eq!((reserved(&state, "a"), phase(&state, &key.name)), (cpus(0), Phase::Pending), "the rival has its room");
+    state.delete_pod(&Uid::from("ns/rival-0"));
+    assert_eq!(bound(&at(&mut state, 4)).len(), 2);
 }
 
 #[test]
@@ -58,7 +62,9 @@ fn a4_a_gang_is_placed_into_its_own_reservation_and_nothing_counts_twice() {
         state.apply_pod(pod("ns", &format!("g-{index}"), "g", &[("cpu", 3)]));
     }
     gang(&mut state, "other", 1, "b", 1, &[("cpu", 2)]);
-    assert_eq!(bound(&at(&mut state, 1)).len(), 3, "what it asked for beyond its members is free once it has its places");
+    assert_eq!((bound(&at(&mut state, 1)).len(), reserved(&state, "team")), (2, cpus(2)));
+    let plans = [at(&mut state, 31), at(&mut state, 31)];
+    assert_eq!(plans.iter().flat_map(bound).count(), 1, "what it asked for beyond its members is free after the time of an admission");
     assert_eq!(reserved(&state, "team"), cpus(0));
 }
 
@@ -77,7 +83,9 @@ fn a4_an_earlier_refused_podgroup_gets_what_a_placed_gang_did_not_use() {
     state.apply_group(group("ns", "s", 1, "first"));
     state.apply_node(node("n", &[("cpu", 10)]));
     assert_eq!(bound(&at(&mut state, 1)), [("g-0", "n")]);
-    assert_eq!(bound(&at(&mut state, 1)), [("s-0", "n")]);
+    assert!(at(&mut state, 30).binds.is_empty());
+    assert!(at(&mut state, 31).binds.is_empty(), "what it states beyond its members is free from now on");
+    assert_eq!(bound(&at(&mut state, 31)), [("s-0", "n")]);
 }
 
 #[test]
@@ -175,17 +183,22 @@ fn a_gang_that_requests_more_than_all_nodes_offer_says_so() {
 }
 
 #[test]
-fn a4_what_a_gang_reserved_beyond_its_members_is_free_when_another_scheduler_has_bound_them() {
+fn a5_what_a_gang_states_beyond_its_members_is_reserved_for_one_admission_timeout_after_it_has_its_nodes() {
     let mut state = team();
     state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 8)])), ..group("ns", "g", 2, "a") });
-    gang(&mut state, "other", 1, "b", 1, &[("cpu", 2)]);
     assert!(at(&mut state, 0).binds.is_empty());
     assert_eq!(reserved(&state, "team"), cpus(8));
+    gang(&mut state, "other", 1, "b", 1, &[("cpu", 2)]);
     for (name, on) in [("g-0", "n1"), ("g-1", "n2")] {
         state.apply_pod(running(pod("ns", name, "g", &[("cpu", 3)]), on));
     }
+    assert_eq!(reserved(&state, "team"), cpus(2));
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert!(at(&mut state, 30).binds.is_empty());
+    assert_eq!(state.next_attempt(), Some(Duration::from_secs(31)));
+    let plans = [at(&mut state, 31), at(&mut state, 31)];
+    assert_eq!(plans.iter().flat_map(bound).count(), 1, "{}", message(&state, "other"));
     assert_eq!(reserved(&state, "team"), cpus(0));
-    assert_eq!(bound(&at(&mut state, 1)).len(), 1, "{}", message(&state, "other"));
 }
 
 #[test]

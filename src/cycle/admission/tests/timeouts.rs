@@ -72,7 +72,10 @@ fn a5_a_finished_deleted_or_changed_podgroup_reserves_nothing() {
     assert_eq!(reserved(&state, "b"), cpus(0), "its pods are gone, and so is what it needed");
     state.apply_group(asks(5, "b"));
     let _plan = at(&mut state, 0);
-    assert_eq!(reserved(&state, "b"), cpus(5));
+    assert_eq!(reserved(&state, "b"), cpus(0), "only a new member begins it anew");
+    state.apply_pod(pod("ns", "g-0", "g", &[("cpu", 9)]));
+    let _plan = at(&mut state, 0);
+    assert_eq!(reserved(&state, "b"), cpus(0));
     state.delete_group(&GroupKey::new("ns", "g"));
     assert_eq!(reserved(&state, "root"), cpus(0));
 }

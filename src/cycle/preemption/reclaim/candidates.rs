@@ -11,6 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::accounting::{Accounting, QueueRefusal, Shares};
 use crate::api::{GroupKey, PriorityClassFacts, Uid};
 use crate::by_key::ByKey;
+use crate::cycle::cache::gang::{self, Count};
 use crate::cycle::cache::{Group, Member, State, victim_priority};
 use crate::cycle::eviction_backoff::EvictionBackoff;
 use crate::cycle::explain::{Excluded, OverShare};
@@ -58,14 +59,16 @@ pub(super) struct Gang {
     pub(super) min: u32,
     /// Its members that are candidates.
     pub(super) members: Vec<usize>,
+    /// The member on which the others depend: it goes with all of them only.
+    pub(super) leader: Option<Uid>,
     /// The live members and the minimum of each needed task.
     pub(super) tasks: Vec<(u32, u32)>,
 }
 
 impl Gang {
-    /// Whether it has more members than its minimum.
-    pub(super) fn has_surplus(&self) -> bool {
-        self.live > self.min
+    /// Whether this member may go alone: the gang has more than its minimum, and the others do not depend on it (R6).
+    pub(super) fn may_go_alone(&self, uid: &Uid) -> bool {
+        self.live > self.min && self.leader.as_ref() != Some(uid)
     }
 }
 
@@ -232,7 +235,7 @@ impl Scope<'_> {
             let Some(member) = self.pods.get(&candidate.uid) else { continue };
             let Some(group) = self.groups.get(&member.facts.group) else { continue };
             let Some(facts) = group.facts.as_ref().filter(|facts| facts.min_member > 0) else { continue };
-            let (gang, tasks) = gangs.entry(&facts.key).or_insert_with(|| {
+            let (at_gang, tasks) = gangs.entry(&facts.key).or_insert_with(|| {
                 // As for placing: where minMember is below the sum of the tasks, the tasks are ignored.
                 let sum = facts.min_task_member.values().fold(0_u32, |sum, min| sum.saturating_add(*min));
                 let needed: Vec<(&String, u32)> =
@@ -245,17 +248,24 @@ impl Scope<'_> {
                     };
                     u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX)
                 };
+                let succeeded = |task: &String| {
+                    let of_task =
+                        |uid: &&Uid| self.pods.get(*uid).is_some_and(|pod| pod.state() == State::Succeeded && pod.facts.task() == *task);
+                    let there = u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX);
+                    there.saturating_add(group.successes.of_task(task))
+                };
                 found.gangs.push(Gang {
                     live: group.counts.placed.saturating_sub(nominated_victims(group)),
-                    min: facts.min_member,
+                    min: Count::of(group, facts).needs,
                     members: Vec::new(),
-                    tasks: needed.iter().map(|(task, min)| (live(task), *min)).collect(),
+                    leader: gang::leader(self.pods, group, facts).cloned(),
+                    tasks: needed.iter().map(|(task, min)| (live(task), min.saturating_sub(succeeded(task)))).collect(),
                 });
                 (found.gangs.len().saturating_sub(1), needed.into_iter().map(|(task, _)| task).collect())
             });
-            candidate.gang = Some(*gang);
+            candidate.gang = Some(*at_gang);
             candidate.task = tasks.iter().position(|known| **known == *member.facts.task());
-            if let Some(gang) = found.gangs.get_mut(*gang) {
+            if let Some(gang) = found.gangs.get_mut(*at_gang) {
                 gang.members.push(at);
             }
         }

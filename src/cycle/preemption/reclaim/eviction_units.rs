@@ -36,7 +36,8 @@ pub(super) fn units(candidates: &[Candidate], gangs: &[Gang]) -> Vec<Unit> {
         gang: None,
         rank: Rank { priority: pod.priority, size: 1, created: Reverse(pod.created), uid: pod.uid.clone() },
     };
-    let may_be_single = |(_, pod): &(usize, &Candidate)| pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(Gang::has_surplus);
+    let may_be_single =
+        |(_, pod): &(usize, &Candidate)| pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(|gang| gang.may_go_alone(&pod.uid));
     let mut units: Vec<Unit> = candidates.iter().enumerate().filter(may_be_single).map(single).collect();
     units.extend(gangs.iter().enumerate().filter_map(|(at, gang)| whole(candidates, at, gang)));
     units.sort_by(|a, b| a.rank.cmp(&b.rank));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::accounting::{PodView, Stage, Waiting};
 use crate::api::{GroupKey, PodFacts, Uid};
+use crate::cycle::cache::gang::Count;
 use crate::cycle::cache::{Group, Member, State, gang};
 use crate::cycle::nominations::{LONGEST_GRACE, NOMINATION_MARGIN};
 use crate::cycle::plan::{Bind, Plan};
@@ -14,10 +15,7 @@ use crate::resources::Resources;
 
 /// Returns how many members each PodGroup lacks of its minimum.
 pub(super) fn lacking(state: &SchedulingState) -> BTreeMap<GroupKey, u32> {
-    let lacks = |(key, group): (&GroupKey, &Group)| {
-        let has = group.counts.placed + group.counts.succeeded;
-        Some((key.clone(), group.facts.as_ref()?.min_member.saturating_sub(has)))
-    };
+    let lacks = |(key, group): (&GroupKey, &Group)| Some((key.clone(), Count::of(group, group.facts.as_ref()?).missing()));
     state.cache().groups().iter().filter_map(lacks).collect()
 }
 
@@ -152,8 +150,8 @@ fn sum<'a>(all: impl Iterator<Item = &'a Resources>) -> Resources {
     })
 }
 
-/// Checks that only an admitted PodGroup without its minimum reserves, in its queue (A2, A5). One of the controller reserves nothing before
-/// its first pod.
+/// Checks that only an admitted PodGroup reserves, in its queue, and one with its minimum only what it states beyond it (A2, A5). One of the
+/// controller reserves nothing before its first pod.
 fn check_reservation(state: &SchedulingState, key: &GroupKey, group: &Group) {
     let cache = state.cache();
     let reserved = cache.reserved(group);
@@ -162,6 +160,11 @@ fn check_reservation(state: &SchedulingState, key: &GroupKey, group: &Group) {
     let Some(queue) = queue else { return };
     let Some(facts) = group.facts.as_ref().filter(|_| group.is_admitted()) else { panic!("A2: {key} is not admitted and reserves") };
     assert_eq!(queue, facts.queue, "A2: {key} reserves elsewhere");
-    assert!(!gang::is_satisfied(group, facts), "A5: {key} has its places and reserves {reserved:?}");
+    if gang::is_satisfied(group, facts) {
+        let mut stated = facts.min_resources.clone().filter(|_| !facts.managed).unwrap_or_default();
+        stated.sub(&group.charged);
+        assert!(stated.covers(reserved), "A5: {key} has its places and reserves {reserved:?}, more than it states beyond them");
+        assert!(state.next_attempt().is_some(), "A5: {key} has its places and reserves {reserved:?} for ever");
+    }
     assert!(!facts.managed || !group.members.is_empty(), "A2: {key} has no member and reserves {reserved:?}");
 }

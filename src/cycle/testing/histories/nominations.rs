@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::World;
 use crate::accounting::{Placement, Stage};
 use crate::api::{PodFacts, Uid};
-use crate::cycle::cache::{Group, Member};
+use crate::cycle::cache::{Group, Member, gang};
 use crate::cycle::plan::EvictionCause;
 use crate::cycle::testing::steps::takes_effect;
 use crate::cycle::testing::{nominated_node, taken_over};
@@ -64,7 +64,7 @@ impl World {
         let cache = self.state.cache();
         let needed = |group: &Group| {
             let facts = group.facts.as_ref()?;
-            let lacks = facts.min_member.saturating_sub(group.counts.placed + group.counts.succeeded).max(1);
+            let lacks = gang::missing(group, facts).max(1);
             let lacks = usize::try_from(lacks).unwrap();
             (group.waiting.len() >= lacks).then_some((lacks, facts.queue.clone()))
         };

@@ -1,0 +1,74 @@
+//! For how many pods that wait for nodes would their queues have room? A further node helps no others.
+//!
+//! The pods come one after the other, in their order. Each that its queues would take counts for those after it. Only capabilities are
+//! looked at: with further nodes there is more in the cluster for guarantees and shares, too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::resources::{Amount, Resources};
+
+use super::quota::Quota;
+use super::refusal::{Bound, Ceiling};
+
+/// What pods wait for on nodes that their queues would take.
+#[derive(Debug)]
+pub struct AskedOfNodes<'q> {
+    quota: &'q Quota,
+    /// By queue with a capability: in it and in all queues below it.
+    sums: BTreeMap<Arc<str>, Resources>,
+    /// By queue: it and those above it that have a capability; empty where the queue takes no pods at all.
+    limited: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+}
+
+impl<'q> AskedOfNodes<'q> {
+    /// Nobody asks yet.
+    #[must_use]
+    pub const fn new(quota: &'q Quota) -> Self {
+        Self { quota, sums: BTreeMap::new(), limited: BTreeMap::new() }
+    }
+
+    /// Whether the queue or one above it has a capability. Others would take all pods.
+    pub fn is_limited(&mut self, queue: &str) -> bool {
+        !self.limited(queue).is_empty()
+    }
+
+    /// Counts pods of the queue that wait for so much on nodes, beyond what is reserved for them.
+    ///
+    /// # Errors
+    ///
+    /// The nearest capability that would not take them, with its first dimension, and what those before them wait for there; then they do
+    /// not count.
+    pub fn take(&mut self, queue: &str, asked: &Resources) -> Result<(), (Ceiling, Amount)> {
+        let limited = self.limited(queue);
+        for level in &limited {
+            let Some(limits) = self.quota.limits.get(level) else { continue };
+            let (charged, reserved) = (self.quota.charged.subtree(level), self.quota.reserved.subtree(level));
+            for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
+                let Some(limit) = limits.capability.get(dimension) else { continue };
+                let before = self.sums.get(level).map_or(Amount::ZERO, |sum| sum.get(dimension));
+                let reserved = reserved.get(dimension);
+                let used = charged.get(dimension).plus(reserved);
+                if used.plus(before).plus(asked) > limit {
+                    let (queue, dimension, unused_guarantee) = (Arc::clone(level), dimension.clone(), Amount::ZERO);
+                    let bound = Bound::Capability;
+                    return Err((Ceiling { queue, dimension, asked, used, reserved, unused_guarantee, limit, bound }, before));
+                }
+            }
+        }
+        for level in limited {
+            self.sums.entry(level).or_default().add(asked);
+        }
+        Ok(())
+    }
+
+    fn limited(&mut self, queue: &str) -> Vec<Arc<str>> {
+        if let Some(known) = self.limited.get(queue) {
+            return known.clone();
+        }
+        let has = |level: &&Arc<str>| self.quota.limits.get(*level).is_some_and(|limits| !limits.capability.is_empty());
+        let found: Vec<Arc<str>> = self.quota.path(queue).map(|path| path.iter().filter(has).cloned().collect()).unwrap_or_default();
+        self.limited.insert(Arc::from(queue), found.clone());
+        found
+    }
+}

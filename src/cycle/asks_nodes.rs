@@ -1,0 +1,70 @@
+//! Which waiting pods ask for nodes? As many as their queues would take, whatever refused them first. The others say that the queue is full.
+//!
+//! An autoscaler adds nodes for the pods that ask ([`Refusal::pod_reason`]). A node for a pod that its queue would not take stays empty.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::accounting::AskedOfNodes;
+use crate::api::{GroupFacts, GroupKey, Uid};
+use crate::resources::Resources;
+
+use super::cache::gang::{self, Count};
+use super::cache::{Cache, Group};
+use super::explain::Refusal;
+
+/// Decides it for all pods that wait, in the order of their PodGroups over all queues, and marks those whose answer changed.
+pub(super) fn decide<'k>(cache: &mut Cache, waiting: impl Iterator<Item = &'k GroupKey>) {
+    let mut asked = AskedOfNodes::new(cache.accounting().quota());
+    let mut asking: Vec<_> = waiting
+        .filter_map(|key| {
+            let group = cache.groups().get(key)?;
+            let facts = group.facts.as_ref()?;
+            let asks = asked.is_limited(&facts.queue) && group.waiting.iter().any(|uid| lacks_nodes(cache, uid));
+            asks.then(|| (cache.rank(group, facts), group, facts))
+        })
+        .collect();
+    asking.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    let mut in_vain = BTreeMap::new();
+    for (_, group, facts) in asking {
+        of_group(cache, group, facts, &mut asked, &mut in_vain);
+    }
+    cache.set_in_vain(in_vain);
+}
+
+/// Decides it for one PodGroup: for what its minimum needs as a whole, then for each further member. Where the minimum does not ask, none does.
+fn of_group(cache: &Cache, group: &Group, facts: &GroupFacts, asked: &mut AskedOfNodes<'_>, in_vain: &mut BTreeMap<Uid, Arc<Refusal>>) {
+    let Ok(needed) = gang::resolve(cache, group, facts) else { return };
+    let members: Vec<Uid> = gang::in_order(cache, group, &needed).into_iter().filter(|uid| lacks_nodes(cache, uid)).collect();
+    let missing = usize::try_from(Count::of(group, facts).missing().max(needed.needed)).unwrap_or(usize::MAX).min(members.len());
+    let (minimum, further) = members.split_at(missing);
+    // What is reserved for it counts in its queues already.
+    let mut reserved = cache.reserved(group).clone();
+    let mut ask = |uids: &[Uid]| {
+        let mut amounts = Resources::new();
+        uids.iter().filter_map(|uid| cache.pods().get(uid)).for_each(|member| amounts.add(&member.facts.request));
+        let mut beyond = amounts.clone();
+        beyond.sub(&reserved);
+        let answer = asked.take(&facts.queue, &beyond.without_negative());
+        if answer.is_ok() {
+            reserved.sub(&amounts);
+            reserved = reserved.clone().without_negative();
+        }
+        answer.map_err(|(ceiling, waiting)| Arc::new(Refusal::AfterOthers { ceiling, waiting }))
+    };
+    if !minimum.is_empty()
+        && let Err(refusal) = ask(minimum)
+    {
+        in_vain.extend(members.iter().map(|uid| (uid.clone(), Arc::clone(&refusal))));
+        return;
+    }
+    for uid in further {
+        if let Err(refusal) = ask(std::slice::from_ref(uid)) {
+            in_vain.insert(uid.clone(), refusal);
+        }
+    }
+}
+
+fn lacks_nodes(cache: &Cache, uid: &Uid) -> bool {
+    cache.pods().get(uid).and_then(|member| member.refusal.as_ref()).is_some_and(|refusal| refusal.code().lacks_nodes())
+}
