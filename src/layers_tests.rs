@@ -27,12 +27,12 @@ const ROOMS: [&str; 20] = [
     "admission",
     "nominations",
     "volume_binding",
+    "asks_nodes",
     "state",
     "queue_status",
     "preemption",
     "turn",
     "next_member",
-    "asks_nodes",
     "mod",
 ];
 

@@ -11,6 +11,15 @@ use crate::resources::{Amount, Resources};
 use super::quota::Quota;
 use super::refusal::{Bound, Ceiling};
 
+impl Quota {
+    /// Whether the queue or one above it has a capability; not where it takes no pods at all.
+    #[must_use]
+    pub fn is_limited(&self, queue: &str) -> bool {
+        self.path(queue)
+            .is_ok_and(|path| path.iter().any(|level| self.limits.get(level).is_some_and(|limits| !limits.capability.is_empty())))
+    }
+}
+
 /// What pods wait for on nodes that their queues would take.
 #[derive(Debug)]
 pub struct AskedOfNodes<'q> {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::accounting::AskedOfNodes;
 use crate::api::{GroupFacts, GroupKey, Uid};
@@ -13,8 +14,34 @@ use super::cache::gang::{self, Count};
 use super::cache::{Cache, Group};
 use super::explain::Refusal;
 
+/// The least time between two decisions. Each reads all pods that wait; a pod says why it waits only after two seconds.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// When it is decided next.
+#[derive(Debug, Default)]
+pub(in crate::cycle) struct Asking {
+    next: Duration,
+    is_due: bool,
+}
+
+impl Asking {
+    /// Returns when a cycle is to decide; none where nothing changed since the last decision.
+    pub(in crate::cycle) fn next(&self) -> Option<Duration> {
+        self.is_due.then_some(self.next)
+    }
+
+    /// Decides at the end of a cycle, if pods below a capability wait for nodes and the last decision was long enough ago.
+    pub(in crate::cycle) fn follow<'k>(&mut self, cache: &mut Cache, waiting: impl Iterator<Item = &'k GroupKey>, now: Duration) {
+        self.is_due |= cache.may_ask_for_nodes();
+        if self.is_due && self.next <= now {
+            decide(cache, waiting);
+            *self = Self { next: now.saturating_add(PAUSE), is_due: false };
+        }
+    }
+}
+
 /// Decides it for all pods that wait, in the order of their PodGroups over all queues, and marks those whose answer changed.
-pub(super) fn decide<'k>(cache: &mut Cache, waiting: impl Iterator<Item = &'k GroupKey>) {
+fn decide<'k>(cache: &mut Cache, waiting: impl Iterator<Item = &'k GroupKey>) {
     let mut asked = AskedOfNodes::new(cache.accounting().quota());
     let mut asking: Vec<_> = waiting
         .filter_map(|key| {
@@ -24,12 +51,13 @@ pub(super) fn decide<'k>(cache: &mut Cache, waiting: impl Iterator<Item = &'k Gr
             asks.then(|| (cache.rank(group, facts), group, facts))
         })
         .collect();
+    let some = !asking.is_empty();
     asking.sort_by(|(one, ..), (other, ..)| one.cmp(other));
     let mut in_vain = BTreeMap::new();
     for (_, group, facts) in asking {
         of_group(cache, group, facts, &mut asked, &mut in_vain);
     }
-    cache.set_in_vain(in_vain);
+    cache.set_in_vain(some, in_vain);
 }
 
 /// Decides it for one PodGroup: for what its minimum needs as a whole, then for each further member. Where the minimum does not ask, none does.

@@ -146,7 +146,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     state.cache.notice_unfilled();
     state.cache.notice_minimums();
     state.follow();
-    asks_nodes::decide(&mut state.cache, state.requeue.backlog().iter());
+    state.asking.follow(&mut state.cache, state.requeue.backlog().iter(), now);
     plan.volumes = state.take_volume_writes();
     plan
 }

@@ -111,6 +111,7 @@ pub(in crate::cycle) fn keep_rest(cache: &mut Cache, key: &GroupKey, reserved: &
     rest.min_each(reserved);
     if !rest.is_zero() {
         cache.set_reservation(key, &facts.queue, &rest);
+        cache.update_demand(key);
     }
 }
 

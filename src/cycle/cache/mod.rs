@@ -130,6 +130,7 @@ pub struct Cache {
     pub(in crate::cycle) sharing: Sharing,
     /// The pods that nodes refused and that their queues would not take, as the last cycle found.
     in_vain: BTreeMap<Uid, Arc<Refusal>>,
+    may_ask_for_nodes: bool,
     dirty: Dirty,
     /// The changes since they were taken last.
     changes: Vec<Change>,
@@ -165,6 +166,7 @@ impl Cache {
             room_if_empty: nodes::RoomIfEmpty::new(),
             sharing: Sharing::default(),
             in_vain: BTreeMap::new(),
+            may_ask_for_nodes: false,
             dirty: Dirty::default(),
             changes: Vec::new(),
         }

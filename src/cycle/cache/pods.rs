@@ -370,8 +370,14 @@ impl Cache {
         Some(in_vain.unwrap_or(refusal))
     }
 
-    /// Sets which of the pods that nodes refused their queues would not take, and why.
-    pub(in crate::cycle) fn set_in_vain(&mut self, now: BTreeMap<Uid, Arc<Refusal>>) {
+    /// Whether pods may wait for nodes below a capability: some did at the last decision, or nodes have refused a pod since.
+    pub(in crate::cycle) const fn may_ask_for_nodes(&self) -> bool {
+        self.may_ask_for_nodes
+    }
+
+    /// Sets which of the pods that nodes refused their queues would not take, and why; and whether any pod waits for nodes below a capability.
+    pub(in crate::cycle) fn set_in_vain(&mut self, some_ask: bool, now: BTreeMap<Uid, Arc<Refusal>>) {
+        self.may_ask_for_nodes = some_ask;
         let before = std::mem::replace(&mut self.in_vain, now);
         let differs = |these: &BTreeMap<Uid, Arc<Refusal>>, uid: &Uid, refusal: &Arc<Refusal>| these.get(uid) != Some(refusal);
         let gone = before.iter().filter(|(uid, _)| !self.in_vain.contains_key(*uid));
@@ -383,8 +389,12 @@ impl Cache {
     pub(in crate::cycle) fn refuse_pod(&mut self, uid: &Uid, refusal: Option<&Arc<Refusal>>) {
         let Some(member) = self.pods.get_mut(uid) else { return };
         if member.refusal.as_ref() != refusal {
+            let lacks_nodes = !self.may_ask_for_nodes && refusal.is_some_and(|refusal| refusal.code().lacks_nodes());
+            let group = lacks_nodes.then(|| member.facts.group.clone());
             member.refusal = refusal.cloned();
             self.dirty.pods.insert(uid.clone());
+            let facts = group.and_then(|group| self.groups.get(&group)?.facts.as_ref());
+            self.may_ask_for_nodes |= facts.is_some_and(|facts| self.accounting.quota().is_limited(&facts.queue));
         }
     }
 }

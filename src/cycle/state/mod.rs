@@ -22,6 +22,7 @@ use std::time::Duration;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 
 use super::admission::reservation;
+use super::asks_nodes::Asking;
 use super::cache::{Cache, Change, Dirty, Group, Phase, Wake, gang};
 use super::eviction_backoff::EvictionBackoff;
 use super::explain::Refusal;
@@ -42,6 +43,8 @@ pub struct SchedulingState {
     pub(in crate::cycle) eviction_backoff: EvictionBackoff,
     /// The placed pods that wait for volumes.
     pub(in crate::cycle) volume_bindings: VolumeBindings,
+    /// When it is decided which waiting pods ask for nodes.
+    pub(in crate::cycle) asking: Asking,
 }
 
 impl SchedulingState {
@@ -54,6 +57,7 @@ impl SchedulingState {
             nominations: Nominations::default(),
             eviction_backoff: EvictionBackoff::default(),
             volume_bindings: VolumeBindings::default(),
+            asking: Asking::default(),
         }
     }
 
@@ -217,7 +221,7 @@ impl SchedulingState {
     }
 
     fn pass_on(&mut self, change: Change, groups: &mut BTreeSet<GroupKey>) {
-        let Self { cache, requeue, nominations, eviction_backoff, volume_bindings } = self;
+        let Self { cache, requeue, nominations, eviction_backoff, volume_bindings, asking: _ } = self;
         match change {
             Change::Wake(wake) => {
                 if let Wake::Node(node) = &wake {
@@ -384,7 +388,7 @@ impl SchedulingState {
             return Some(Duration::ZERO);
         }
         let timers = [self.requeue.next_timer(), self.nominations.next_deadline(), self.volume_bindings.next()];
-        timers.into_iter().chain([self.requeue.preemptions.next(), self.eviction_backoff.next()]).flatten().min()
+        timers.into_iter().chain([self.requeue.preemptions.next(), self.eviction_backoff.next(), self.asking.next()]).flatten().min()
     }
 
     /// Returns the PodGroups that a cycle tries now.
