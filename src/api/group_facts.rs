@@ -9,7 +9,7 @@ use crate::resources::Resources;
 
 use super::fault::Fault;
 use super::membership::GroupKey;
-use super::names::{COMPLETIONS, DEFAULT_QUEUE};
+use super::names::{AWAITED_OWNERS, COMPLETIONS, DEFAULT_QUEUE};
 use super::pod_facts::{is_protected, preemptable};
 use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
@@ -30,6 +30,8 @@ pub struct GroupFacts {
     pub min_member: u32,
     /// The number of members that are to succeed in all, those that did among them: of a Job. `None` means `min_member`.
     pub completions: Option<u32>,
+    /// Whether owners of its pods are not created yet, so that its minMember will be larger.
+    pub awaits_owners: bool,
     /// The resources that must be free before its admission. `None` means the sum of its members' requests.
     pub min_resources: Option<Resources>,
     /// The number of members of each task that must be placed.
@@ -88,6 +90,7 @@ impl GroupFacts {
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             min_member: spec.min_member.and_then(|number| u32::try_from(number).ok()).unwrap_or(0),
             completions: completions(meta, &mut faults),
+            awaits_owners: meta.annotations.as_ref().is_some_and(|all| all.contains_key(AWAITED_OWNERS)),
             min_resources: spec.min_resources.as_ref().map(|raw| quantities::minimum(raw, "spec.minResources", &mut faults)),
             min_task_member: spec
                 .min_task_member

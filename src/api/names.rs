@@ -121,6 +121,9 @@ pub const ASKED_MIN_MEMBER: &str = "podgroup.dev/asked-min-member";
 /// The annotation of a PodGroup with the number of its pods that are to succeed in all, those that did among them. The controller writes it for
 /// gangs of Jobs.
 pub const COMPLETIONS: &str = "podgroup.dev/completions";
+
+/// On a PodGroup: how many owners of its pods are not created yet. Until they are, its minMember is not known, and none of its pods starts.
+pub const AWAITED_OWNERS: &str = "podgroup.dev/awaited-owners";
 /// The annotation with the fields that the controller wrote last. A field that an admin set stays until its source changes.
 pub const APPLIED: &str = "podgroup.dev/applied";
 /// The annotation of a bound pod with the queue that it is charged to. It never changes.

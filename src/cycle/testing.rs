@@ -155,6 +155,7 @@ pub(crate) fn taken_over(state: &SchedulingState, named: impl Fn(&Member) -> Opt
 pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -> GroupFacts {
     GroupFacts {
         completions: None,
+        awaits_owners: false,
         key: GroupKey::new(namespace, name),
         uid: Uid::from(format!("{namespace}/{name}/group").as_str()),
         resource_version: "1".into(),

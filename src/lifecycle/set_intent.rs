@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::names::{COMPLETIONS, COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
+use crate::api::names::{AWAITED_OWNERS, COMPLETIONS, COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities;
 use crate::api::workload::{Gang, GroupAnnotations, OwnerFacts, OwnerSet};
 use crate::api::{Fault, GroupKey};
@@ -69,7 +69,7 @@ pub fn intend_for_set(
         queue: sources.queue(namespace_queue, &mut faults),
         scheduler: Some(first.scheduler.to_string()),
         priority_class: parts.iter().find_map(|(_, owner)| owner.priority_class.clone()),
-        annotations: sources.copied(&mut faults).into_iter().chain(completions(&parts, missing)).collect(),
+        annotations: sources.copied(&mut faults).into_iter().chain(completions(&parts, missing)).chain(awaited(missing, asked)).collect(),
     };
     faults.extend(parts.iter().flat_map(|(_, owner)| owner.faults.iter().cloned()));
     // Owners of one template have the same faults, and only a few faults become Events.
@@ -128,6 +128,12 @@ fn completions(parts: &[Part<'_>], missing: u32) -> Option<(String, String)> {
     let ends = parts.iter().any(|(set, _)| set.succeeded.is_some());
     let all = sum(parts.iter().map(|(set, _)| set.pods.saturating_add(set.succeeded.unwrap_or(0)))).saturating_add(missing);
     ends.then(|| (COMPLETIONS.to_owned(), all.to_string()))
+}
+
+/// Returns the annotation with the number of owners that are not created yet, where the minimum is that of all: the pods of the last one come
+/// at the same time as it does, and a minimum without them would let a part of the gang start.
+fn awaited(missing: u32, asked: Option<u32>) -> Option<(String, String)> {
+    (missing > 0 && asked.is_none()).then(|| (AWAITED_OWNERS.to_owned(), missing.to_string()))
 }
 
 fn sum(numbers: impl Iterator<Item = u32>) -> u32 {

@@ -212,3 +212,11 @@ fn numbers_that_no_cluster_has_are_bounded() {
     let many = with_set(job(0, u32::MAX), |set| set.owners = u32::MAX);
     assert_eq!(min_member(&[many]), MOST_MEMBERS);
 }
+
+#[test]
+fn jobs_that_are_not_created_yet_are_awaited_where_the_minimum_is_that_of_all() {
+    let awaited = |owners: &[OwnerFacts]| of(owners).unwrap().intent.fields.annotations.get(AWAITED_OWNERS).cloned();
+    assert_eq!(awaited(&[job(0, 2)]).as_deref(), Some("1"));
+    assert_eq!(awaited(&[job(0, 2), job(1, 3)]), None);
+    assert_eq!(awaited(&[asking(job(0, 2), &[(MIN_MEMBER, "2")])]), None, "the minimum is stated");
+}

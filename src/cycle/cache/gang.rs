@@ -101,6 +101,10 @@ pub fn resolve_without(cache: &Cache, group: &Group, facts: &GroupFacts, victims
         let there = facts.min_member.saturating_sub(needed).saturating_add(waiting);
         return Err(blocked().unwrap_or(Refusal::NotEnoughTasks { wanted: facts.min_member, there, gated: group.counts.gated }));
     }
+    if facts.awaits_owners {
+        let there = facts.min_member.saturating_sub(1);
+        return Err(Refusal::NotEnoughTasks { wanted: facts.min_member, there, gated: group.counts.gated });
+    }
     for (task, missing) in &tasks {
         let is_of_it = |uid: &&Uid| cache.pods().get(*uid).is_some_and(|member| member.facts.task() == *task);
         let waiting = u32::try_from(group.waiting.iter().filter(is_of_it).count()).unwrap_or(u32::MAX);
