@@ -42,12 +42,26 @@ impl<'q> AskedOfNodes<'q> {
         !self.limited(queue).is_empty()
     }
 
-    /// Counts pods of the queue that wait for so much on nodes, beyond what is reserved for them.
+    /// Takes out what is reserved for pods that wait for nodes: they count in their turn, and not before.
+    pub fn set_aside(&mut self, queue: &str, reserved: &Resources) {
+        for level in self.limited(queue) {
+            self.sums.entry(level).or_default().sub(reserved);
+        }
+    }
+
+    /// Counts so much of the queue, whether there is room or not.
+    pub fn add(&mut self, queue: &str, amounts: &Resources) {
+        for level in self.limited(queue) {
+            self.sums.entry(level).or_default().add(amounts);
+        }
+    }
+
+    /// Counts pods of the queue that wait for so much on nodes.
     ///
     /// # Errors
     ///
-    /// The nearest capability that would not take them, with its first dimension, and what those before them wait for there; then they do
-    /// not count.
+    /// The nearest capability that would not take them, with its first dimension, and what those before them wait for or have reserved there;
+    /// then they do not count.
     pub fn take(&mut self, queue: &str, asked: &Resources) -> Result<(), (Ceiling, Amount)> {
         let limited = self.limited(queue);
         for level in &limited {
@@ -55,19 +69,19 @@ impl<'q> AskedOfNodes<'q> {
             let (charged, reserved) = (self.quota.charged.subtree(level), self.quota.reserved.subtree(level));
             for (dimension, asked) in asked.iter().filter(|(_, asked)| asked.is_positive()) {
                 let Some(limit) = limits.capability.get(dimension) else { continue };
-                let before = self.sums.get(level).map_or(Amount::ZERO, |sum| sum.get(dimension));
-                let reserved = reserved.get(dimension);
-                let used = charged.get(dimension).plus(reserved);
-                if used.plus(before).plus(asked) > limit {
+                let others = reserved.get(dimension).plus(self.sums.get(level).map_or(Amount::ZERO, |sum| sum.get(dimension)));
+                let used = charged.get(dimension);
+                if used.plus(others).plus(asked) > limit {
                     let (queue, dimension, unused_guarantee) = (Arc::clone(level), dimension.clone(), Amount::ZERO);
                     let bound = Bound::Capability;
-                    return Err((Ceiling { queue, dimension, asked, used, reserved, unused_guarantee, limit, bound }, before));
+                    return Err((
+                        Ceiling { queue, dimension, asked, used, reserved: Amount::ZERO, unused_guarantee, limit, bound },
+                        others,
+                    ));
                 }
             }
         }
-        for level in limited {
-            self.sums.entry(level).or_default().add(asked);
-        }
+        self.add(queue, asked);
         Ok(())
     }
 

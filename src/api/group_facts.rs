@@ -26,7 +26,8 @@ pub struct GroupFacts {
     pub uid: Uid,
     /// The resourceVersion of the object.
     pub resource_version: String,
-    /// The number of members that must be placed together. The API permits 0: a gang without members.
+    /// The number of members that must be placed together. The API permits 0: a gang without members. With minResources it is at least 1, so
+    /// that the first member waits until all of that is there.
     pub min_member: u32,
     /// The number of members that are to succeed in all, those that did among them: of a Job. `None` means `min_member`.
     pub completions: Option<u32>,
@@ -88,7 +89,11 @@ impl GroupFacts {
             key: GroupKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default()),
             uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
             resource_version: meta.resource_version.clone().unwrap_or_default(),
-            min_member: spec.min_member.and_then(|number| u32::try_from(number).ok()).unwrap_or(0),
+            min_member: spec
+                .min_member
+                .and_then(|number| u32::try_from(number).ok())
+                .unwrap_or(0)
+                .max(u32::from(spec.min_resources.is_some())),
             completions: completions(meta, &mut faults),
             awaits_owners: meta.annotations.as_ref().is_some_and(|all| all.contains_key(AWAITED_OWNERS)),
             min_resources: spec.min_resources.as_ref().map(|raw| quantities::minimum(raw, "spec.minResources", &mut faults)),

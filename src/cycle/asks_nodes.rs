@@ -53,6 +53,10 @@ fn decide<'k>(cache: &mut Cache, waiting: impl Iterator<Item = &'k GroupKey>) {
         .collect();
     let some = !asking.is_empty();
     asking.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    // The admissions of those that wait for nodes end and begin in turn. Who asks does not depend on whose turn it is.
+    for (_, group, facts) in &asking {
+        asked.set_aside(&facts.queue, cache.reserved(group));
+    }
     let mut in_vain = BTreeMap::new();
     for (_, group, facts) in asking {
         of_group(cache, group, facts, &mut asked, &mut in_vain);
@@ -66,29 +70,26 @@ fn of_group(cache: &Cache, group: &Group, facts: &GroupFacts, asked: &mut AskedO
     let members: Vec<Uid> = gang::in_order(cache, group, &needed).into_iter().filter(|uid| lacks_nodes(cache, uid)).collect();
     let missing = usize::try_from(Count::of(group, facts).missing().max(needed.needed)).unwrap_or(usize::MAX).min(members.len());
     let (minimum, further) = members.split_at(missing);
-    // What is reserved for it counts in its queues already.
     let mut reserved = cache.reserved(group).clone();
     let mut ask = |uids: &[Uid]| {
         let mut amounts = Resources::new();
         uids.iter().filter_map(|uid| cache.pods().get(uid)).for_each(|member| amounts.add(&member.facts.request));
-        let mut beyond = amounts.clone();
-        beyond.sub(&reserved);
-        let answer = asked.take(&facts.queue, &beyond.without_negative());
+        let answer = asked.take(&facts.queue, &amounts);
         if answer.is_ok() {
             reserved.sub(&amounts);
-            reserved = reserved.clone().without_negative();
         }
         answer.map_err(|(ceiling, waiting)| Arc::new(Refusal::AfterOthers { ceiling, waiting }))
     };
-    if !minimum.is_empty()
-        && let Err(refusal) = ask(minimum)
-    {
-        in_vain.extend(members.iter().map(|uid| (uid.clone(), Arc::clone(&refusal))));
-        return;
-    }
-    for uid in further {
-        if let Err(refusal) = ask(std::slice::from_ref(uid)) {
-            in_vain.insert(uid.clone(), refusal);
+    match if minimum.is_empty() { Ok(()) } else { ask(minimum) } {
+        Err(refusal) => in_vain.extend(members.iter().map(|uid| (uid.clone(), Arc::clone(&refusal)))),
+        Ok(()) => {
+            for uid in further {
+                if let Err(refusal) = ask(std::slice::from_ref(uid)) {
+                    in_vain.insert(uid.clone(), refusal);
+                }
+            }
+            // What is reserved for members that do not wait.
+            asked.add(&facts.queue, &reserved.without_negative());
         }
     }
 }

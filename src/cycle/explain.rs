@@ -173,9 +173,9 @@ pub enum Refusal {
     Ceiling(Ceiling),
     /// Its queue would not take it beside the pods that come before it and wait for nodes.
     AfterOthers {
-        /// The ceiling, with what is used and reserved.
+        /// The ceiling, with what is used.
         ceiling: Ceiling,
-        /// What those pods wait for there.
+        /// What those pods wait for there, and what is reserved.
         waiting: Amount,
     },
     /// There are fewer members than must be placed together.

@@ -106,7 +106,12 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     while let Some((queue, mut rank, want)) = turns.pop() {
         // A partially bound gang is finished first, whatever its rank. So is one that has lost a member (A8).
         let partially_bound = want.gang.needed > 0 && state.cache.is_partially_bound(&want.key);
-        let is_exempt = partially_bound || !state.nominations.kept_for(&want.key).is_empty();
+        // Its quota is there, and the first may wait for that very quota.
+        let has_rest = |group: &Group| {
+            group.admission.reservation.is_some() && group.facts.as_ref().is_some_and(|facts| gang::is_satisfied(group, facts))
+        };
+        let has_rest = state.cache.groups.get(&want.key).is_some_and(has_rest);
+        let is_exempt = partially_bound || has_rest || !state.nominations.kept_for(&want.key).is_empty();
         if let Some(first) = first.get(&queue).filter(|_| !is_exempt) {
             // One with its minimum reserves nothing, and only its further members wait: it stays admitted.
             let satisfied = |group: &Group| group.facts.as_ref().is_some_and(|facts| gang::is_satisfied(group, facts));
@@ -156,6 +161,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
     refuse_blocked(state, key);
     state.cache.notice_attempt(key);
     reservation::end_precedence(&mut state.cache, key, now);
+    reservation::end_rest(&mut state.cache, key, now);
     let Some(group) = state.cache.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };

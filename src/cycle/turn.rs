@@ -10,7 +10,7 @@ use crate::resources::{Amount, ResourceName, Resources};
 
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
-use super::cache::gang::{self, Count, Gang};
+use super::cache::gang::Gang;
 use super::cache::{Cache, Group, to_place};
 use super::explain::{Exceeds, Refusal};
 use super::placement::placer::{Attempt, Placer, State};
@@ -63,9 +63,6 @@ pub(super) fn take_turn(
             return end;
         }
     } else {
-        if let Some(end) = turn.begin_without_minimum(&want) {
-            return end;
-        }
         turn.one_further(&mut want);
     }
     if want.remaining().is_empty() { turn.end(want) } else { Turn::Again(Box::new(want)) }
@@ -160,6 +157,12 @@ impl Ongoing<'_> {
     /// Places what is needed together; what is not placed reserves the minimum.
     fn place_gang(&mut self, want: &mut Want, admitted: Admitted) -> Option<Turn> {
         let reserved = self.state.cache.groups.get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
+        // What its queues took of its minimum; by reclaim alone it is what it had reserved.
+        let mut minimum = admitted.minimum.clone();
+        if admitted.within_entitlement {
+            minimum = self.state.cache.groups.get(&want.key).map(|group| group.charged.clone()).unwrap_or_default();
+            minimum.add(&reserved);
+        }
         let placements = match self.place(want, want.remaining(), want.needed()) {
             Ok(placements) => placements,
             Err(refusal) => {
@@ -171,24 +174,12 @@ impl Ongoing<'_> {
         };
         reservation::free_surplus(&mut self.state.cache, &want.key, &reserved, &placements);
         self.plan.binds.extend(self.state.assume_all(&want.key, &placements, None));
-        reservation::keep_rest(&mut self.state.cache, &want.key, &reserved);
+        reservation::keep_rest(&mut self.state.cache, &want.key, minimum);
         self.state.satisfied(&want.key, self.now, Some(self.policy.rest_time()));
         want.gang = Gang::default();
         want.members.retain(|uid| self.state.cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
         None
-    }
-
-    /// Begins a PodGroup with minResources and without minMember: its first member waits until its queue takes all of that. None where it may
-    /// go on.
-    fn begin_without_minimum(&mut self, want: &Want) -> Option<Turn> {
-        let cache = &mut self.state.cache;
-        let group = cache.groups.get(&want.key).filter(|_| self.facts.min_member == 0 && self.facts.min_resources.is_some())?;
-        if Count::of(group, &self.facts).has_any() || gang::had_its_places(group, &self.facts) {
-            return None;
-        }
-        let refusal = admit::admit(cache, &want.key, &[], self.policy.admit_within_nodes).err()?;
-        Some(self.waits(want, refusal))
     }
 
     /// Adds to the refusal of the nodes of what the gang requests more than all nodes offer together, if it does.
@@ -224,7 +215,7 @@ impl Ongoing<'_> {
             Ok(placements) => {
                 let minimum = Some(self.facts.min_member).filter(|minimum| *minimum > 1);
                 self.plan.binds.extend(self.state.assume_all(&want.key, &placements, minimum));
-                reservation::keep_rest(&mut self.state.cache, &want.key, &reserved);
+                reservation::keep_rest_of(&mut self.state.cache, &want.key, &reserved);
             }
         }
         want.next = want.next.saturating_add(1);

@@ -20,7 +20,7 @@ use crate::accounting::Placement;
 use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
 use crate::cycle::cache::gang::is_satisfied;
-use crate::cycle::cache::phase::{has_ended, was_scheduled};
+use crate::cycle::cache::phase::has_ended;
 use crate::cycle::cache::reservation::{AdmissionState, Precedence, Rest};
 use crate::cycle::cache::{AdmissionBackoff, Cache, Group, Wake};
 use crate::cycle::requeue::{Timer, Timers};
@@ -76,10 +76,8 @@ pub(in crate::cycle) fn renew(cache: &mut Cache, timers: &mut Timers, key: &Grou
 pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, time: Option<Duration>) {
     cancel_timeout(cache, timers, key);
     let Some(group) = cache.groups.get_mut(key) else { return };
-    // A scheduler that starts later does not know when it had its nodes first.
-    let began = group.facts.as_ref().is_none_or(|facts| was_scheduled(facts));
     group.admission.rest = match (group.admission.rest, time) {
-        (Rest::Owed, Some(time)) if !began => Rest::Until(now.saturating_add(time)),
+        (Rest::Owed, Some(time)) => Rest::Until(now.saturating_add(time)),
         (Rest::Until(until), Some(_)) if until > now => Rest::Until(until),
         _ => Rest::Over,
     };
@@ -103,15 +101,38 @@ pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &
     cache.update_first(key);
 }
 
-/// Its members were placed into its reservation, which is gone with that. What it states beyond them stays reserved, as far as it was.
-pub(in crate::cycle) fn keep_rest(cache: &mut Cache, key: &GroupKey, reserved: &Resources) {
+/// The minimum was placed. What its queues took beyond the charges of its members stays reserved, as far as the PodGroup states so much:
+/// `minimum` is what they took, with these charges.
+pub(in crate::cycle) fn keep_rest(cache: &mut Cache, key: &GroupKey, minimum: Resources) {
+    let Some(group) = cache.groups.get_mut(key) else { return };
+    let mut most = minimum.clone();
+    most.sub(&group.charged);
+    if !rest_of(group).is_zero() {
+        group.admission.state = AdmissionState::Inqueue { minimum, until: None };
+    }
+    keep_rest_of(cache, key, &most.without_negative());
+}
+
+/// A further member was placed into what was reserved, which is gone with that. The rest stays reserved.
+pub(in crate::cycle) fn keep_rest_of(cache: &mut Cache, key: &GroupKey, reserved: &Resources) {
     let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.clone()?))) else { return };
-    let begins = group.admission.rest != Rest::Owed || !was_scheduled(&facts);
-    let mut rest = if begins { rest_of(group) } else { Resources::new() };
+    let mut rest = rest_of(group);
     rest.min_each(reserved);
     if !rest.is_zero() {
         cache.set_reservation(key, &facts.queue, &rest);
         cache.update_demand(key);
+    }
+}
+
+/// Ends what is reserved beyond the minimum of a PodGroup when its time is over, also where its members wait for another reason.
+pub(in crate::cycle) fn end_rest(cache: &mut Cache, key: &GroupKey, now: Duration) {
+    let Some(group) = cache.groups.get_mut(key) else { return };
+    if matches!(group.admission.rest, Rest::Until(until) if until <= now) {
+        group.admission.rest = Rest::Over;
+        if group.admission.reservation.is_some() && group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts)) {
+            quota_freed(cache, key);
+            cache.release_reservation(key);
+        }
     }
 }
 

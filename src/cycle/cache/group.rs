@@ -12,6 +12,7 @@ use crate::resources::Resources;
 
 use super::gang::Count;
 use super::partial_gang::PartialGang;
+use super::phase::was_scheduled;
 use super::pods::{Member, State};
 use super::reservation::{Admission, Rest};
 use super::successes::Successes;
@@ -113,11 +114,25 @@ impl Group {
         !self.waiting.is_empty() || self.counts.nominated > 0
     }
 
+    /// Its owner tries again. What succeeded before, and has no pod any more, was for the last time.
+    fn begin_anew(&mut self) {
+        self.ended = false;
+        self.successes.forget();
+        self.admission.rest = Rest::Owed;
+    }
+
+    /// A pod of it comes that was not known. Where all others are gone, also those that succeeded, all of it is made again. A Job says itself
+    /// how many are still to succeed.
+    pub(super) fn comes(&mut self) {
+        let says_itself = self.facts.as_ref().is_some_and(|facts| facts.completions.is_some());
+        if self.members.is_empty() && self.successes.number() > 0 && !says_itself {
+            self.begin_anew();
+        }
+    }
+
     pub(super) fn count(&mut self, member: &Member) {
         if self.ended && member.lives() {
-            // Its owner tries again. What succeeded before, and has no pod any more, was for the last time.
-            self.ended = false;
-            self.successes.forget();
+            self.begin_anew();
         }
         self.tally(member, |number| *number = number.saturating_add(1));
         let uid = &member.facts.uid;
@@ -200,6 +215,10 @@ impl Cache {
             (group.ended, group.had_its_places) = (false, false);
             group.admission.rest = Rest::Owed;
             group.successes = Successes::default();
+        }
+        // A scheduler that starts later does not know when it had its nodes first.
+        if old.is_none() && was_scheduled(&facts) {
+            group.admission.rest = Rest::Over;
         }
         group.facts = Some(Arc::new(facts));
         if asks_otherwise {

@@ -148,6 +148,12 @@ impl Cache {
             self.notice_lost(&facts.uid);
             self.changed(Change::MemberGone(facts.group.clone()));
         }
+        if !self.pods.contains_key(&facts.uid)
+            && !facts.phase.ended()
+            && let Some(group) = self.groups.get_mut(&facts.group)
+        {
+            group.comes();
+        }
         let uid = facts.uid.clone();
         let left_before = self.leaving.contains_key(&uid);
         let old = self.detach(&uid);

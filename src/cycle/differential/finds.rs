@@ -226,30 +226,6 @@ fn a5_a_reservation_in_a_closed_queue_ends_before_any_group_is_tried() {
     assert_eq!(reserved(&state), cpus(0));
 }
 
-/// The minResources of `g` are less than the requests of its members. So its next admission reserves less than the refused bind gave back.
-/// The error: a PodGroup that was tried earlier in the cycle was not tried again.
-#[test]
-fn a5_when_a_new_admission_reserves_less_the_difference_is_free_for_others() {
-    let mut state = empty_state();
-    [("n0", 1), ("n1", 4)].iter().for_each(|(name, cpu)| state.apply_node(node(name, &[("cpu", *cpu), ("memory", 1)])));
-    state.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 1)]), ..queue("p", None, &[]) });
-    state.apply_queue(queue("q", None, &[]));
-    state.apply_queue(QueueFacts { priority: 1, ..queue("r", None, &[]) });
-    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("memory", 1)])), ..group("ns", "g", 2, "q") });
-    ["g-0", "g-1"].iter().for_each(|name| state.apply_pod(pod("ns", name, "g", &[("cpu", 2)])));
-    assert_eq!(bound(&at(&mut state, 0)).len(), 2);
-    state.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(5));
-    state.apply_group(group("ns", "h", 1, "r"));
-    let seen = PodFacts { charged_queue: Some("r".into()), ..running(pod("ns", "h-0", "h", &[("cpu", 1)]), "n0") };
-    state.apply_pod(seen);
-    state.apply_pod(pod("ns", "h-1", "h", &[("cpu", 1)]));
-    assert!(at(&mut state, 1).binds.is_empty());
-    assert_eq!(reserved(&state), cpus(2));
-    assert!(at(&mut state, 5).binds.is_empty());
-    assert_eq!(reserved(&state), cpus(0));
-    assert_eq!(bound(&at(&mut state, 6)), [("h-1", "n1")]);
-}
-
 /// The back-off begins at the admission, so it ends when the admission would have timed out. The error: the PodGroup was not tried then,
 /// because that timeout was no longer set.
 #[test]

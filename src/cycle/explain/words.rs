@@ -176,17 +176,12 @@ fn ceiling(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling) -> fmt::Result {
     if ceiling.unused_guarantee.is_zero() { Ok(()) } else { write!(f, ", unused guarantees {kept}") }
 }
 
-/// `queue "team" has no room for more pods than already wait for nodes: cpu requested 1, used 2, waiting for nodes 2, capability 4`.
-fn after_others(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling, waiting: Amount) -> fmt::Result {
+/// `queue "team" is over its quota with the pods that come before: cpu requested 1, used 2, waiting or reserved before 2, capability 4`.
+fn after_others(f: &mut fmt::Formatter<'_>, ceiling: &Ceiling, before: Amount) -> fmt::Result {
     let Ceiling { queue, dimension, .. } = ceiling;
-    let [asked, used, reserved, waiting, limit] =
-        [ceiling.asked, ceiling.used.minus(ceiling.reserved), ceiling.reserved, waiting, ceiling.limit]
-            .map(|amount| shown(dimension, amount));
-    write!(f, "queue \"{queue}\" has no room for more pods than already wait for nodes: {dimension} requested {asked}, used {used}")?;
-    if !ceiling.reserved.is_zero() {
-        write!(f, ", reserved {reserved}")?;
-    }
-    write!(f, ", waiting for nodes {waiting}, capability {limit}")
+    let [asked, used, before, limit] = [ceiling.asked, ceiling.used, before, ceiling.limit].map(|amount| shown(dimension, amount));
+    write!(f, "queue \"{queue}\" is over its quota with the pods that come before: {dimension} requested {asked}, used {used}")?;
+    write!(f, ", waiting or reserved before {before}, capability {limit}")
 }
 
 fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {

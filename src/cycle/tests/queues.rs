@@ -160,13 +160,13 @@ fn shares_are_worked_out_where_queues_contend_and_kept_until_something_changes()
 }
 
 #[test]
-fn s1_a_group_waits_for_its_minimum_though_not_all_of_it_is_there_and_for_nothing_once_all_is_placed() {
+fn s1_a_group_waits_for_its_minimum_though_not_all_of_it_is_there_and_then_for_what_it_states_beyond_it() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 9)]));
     state.apply_queue(queue("a", None, &[]));
     gang(&mut state, "one", 1, "a", 1, &[("cpu", 1)]);
     state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 5)])), ..group("ns", "one", 1, "a") });
-    for (share, binds) in [(5, 1), (1, 0)] {
+    for (share, binds) in [(5, 1), (5, 0)] {
         state.cache.share_out();
         assert_eq!(state.cache().shares().map(|shares| shares.of("a").get("cpu")), Some(Amount::from_units(share)));
         assert_eq!(cycle(&mut state).binds.len(), binds);

@@ -103,6 +103,12 @@ impl CycleModel {
         if self.placed(group) == 0 {
             self.life(group).had = None;
         }
+        if self.life(group).rest_until.is_some_and(|until| until <= now) {
+            self.life(group).rest_until = Some(0);
+            if self.is_satisfied(group) {
+                self.life(group).reserved.clear();
+            }
+        }
         let waiting = self.waiting(group).len();
         let has_places = self.is_satisfied(group) && self.places(group) > 0;
         if waiting == 0 && (has_places || self.groups[group].over) {
@@ -168,6 +174,12 @@ impl CycleModel {
                 self.reserve(&group, lacks_members, now);
                 in_vain.push(group);
                 return Ok(Turn::WaitsForRoom);
+            }
+            let charged = self.charged(&group);
+            let life = self.life(&group);
+            // A5: what the queues took of the minimum may stay reserved.
+            if !life.by_reclaim {
+                life.reserved = positive(&less(&life.minimum, &charged));
             }
             self.minimum_is_placed(&group, now);
             want.left -= want.needed;

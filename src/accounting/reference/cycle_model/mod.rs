@@ -182,8 +182,13 @@ impl CycleModel {
         let failed = member.state == MemberState::Failed;
         let lives = !matches!(member.state, MemberState::Succeeded | MemberState::Failed);
         let before = self.members.insert(uid.to_owned(), member);
-        if lives && std::mem::take(&mut self.life(&group).ended) {
-            self.life(&group).succeeded_before = 0;
+        let is_first = before.is_none() && self.count(&group, |_| true) == 1;
+        let begins =
+            is_first && self.groups.get(&group).is_some_and(|spec| spec.completions.is_none()) && self.life(&group).succeeded_before > 0;
+        if lives && (std::mem::take(&mut self.life(&group).ended) || begins) {
+            let life = self.life(&group);
+            life.succeeded_before = 0;
+            life.rest_until = None;
         }
         if let Some(before) = before.as_ref().filter(|_| failed) {
             self.lost(before);
