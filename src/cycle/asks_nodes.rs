@@ -2,7 +2,6 @@
 //!
 //! An autoscaler adds nodes for the pods that ask ([`Refusal::pod_reason`]). A node for a pod that its queue would not take stays empty.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
 use super::cache::gang::{self, Count};
-use super::cache::{Cache, Group};
+use super::cache::{Answers, Cache, Group};
 use super::explain::Refusal;
 
 /// The least time between two decisions. Each reads all pods that wait; a pod says why it waits only after two seconds.
@@ -47,53 +46,50 @@ fn decide<'k>(cache: &mut Cache, waiting: impl Iterator<Item = &'k GroupKey>) {
         .filter_map(|key| {
             let group = cache.groups().get(key)?;
             let facts = group.facts.as_ref()?;
-            let asks = asked.is_limited(&facts.queue) && group.waiting.iter().any(|uid| lacks_nodes(cache, uid));
+            let asks = asked.is_limited(&facts.queue) && group.waiting.iter().any(|uid| cache.said_by_nodes(uid).is_some());
             asks.then(|| (cache.rank(group, facts), group, facts))
         })
         .collect();
-    let some = !asking.is_empty();
     asking.sort_by(|(one, ..), (other, ..)| one.cmp(other));
     // The admissions of those that wait for nodes end and begin in turn. Who asks does not depend on whose turn it is.
     for (_, group, facts) in &asking {
         asked.set_aside(&facts.queue, cache.reserved(group));
     }
-    let mut in_vain = BTreeMap::new();
+    let mut answers = Answers::new();
     for (_, group, facts) in asking {
-        of_group(cache, group, facts, &mut asked, &mut in_vain);
+        of_group(cache, group, facts, &mut asked, &mut answers);
     }
-    cache.set_in_vain(some, in_vain);
+    cache.set_answers(answers);
 }
 
 /// Decides it for one PodGroup: for what its minimum needs as a whole, then for each further member. Where the minimum does not ask, none does.
-fn of_group(cache: &Cache, group: &Group, facts: &GroupFacts, asked: &mut AskedOfNodes<'_>, in_vain: &mut BTreeMap<Uid, Arc<Refusal>>) {
+fn of_group(cache: &Cache, group: &Group, facts: &GroupFacts, asked: &mut AskedOfNodes<'_>, answers: &mut Answers) {
     let Ok(needed) = gang::resolve(cache, group, facts) else { return };
-    let members: Vec<Uid> = gang::in_order(cache, group, &needed).into_iter().filter(|uid| lacks_nodes(cache, uid)).collect();
+    let said = |uid: Uid| cache.said_by_nodes(&uid).cloned().map(|said| (uid, said));
+    let members: Vec<(Uid, Arc<Refusal>)> = gang::in_order(cache, group, &needed).into_iter().filter_map(said).collect();
     let missing = usize::try_from(Count::of(group, facts).missing().max(needed.needed)).unwrap_or(usize::MAX).min(members.len());
     let (minimum, further) = members.split_at(missing);
     let mut reserved = cache.reserved(group).clone();
-    let mut ask = |uids: &[Uid]| {
+    let mut ask = |some: &[(Uid, Arc<Refusal>)], answers: &mut Answers| {
         let mut amounts = Resources::new();
-        uids.iter().filter_map(|uid| cache.pods().get(uid)).for_each(|member| amounts.add(&member.facts.request));
-        let answer = asked.take(&facts.queue, &amounts);
-        if answer.is_ok() {
-            reserved.sub(&amounts);
-        }
-        answer.map_err(|(ceiling, waiting)| Arc::new(Refusal::AfterOthers { ceiling, waiting }))
-    };
-    match if minimum.is_empty() { Ok(()) } else { ask(minimum) } {
-        Err(refusal) => in_vain.extend(members.iter().map(|uid| (uid.clone(), Arc::clone(&refusal)))),
-        Ok(()) => {
-            for uid in further {
-                if let Err(refusal) = ask(std::slice::from_ref(uid)) {
-                    in_vain.insert(uid.clone(), refusal);
-                }
+        some.iter().filter_map(|(uid, _)| cache.pods().get(uid)).for_each(|member| amounts.add(&member.facts.request));
+        let refusal = match asked.take(&facts.queue, &amounts) {
+            Ok(()) => {
+                reserved.sub(&amounts);
+                None
             }
-            // What is reserved for members that do not wait.
-            asked.add(&facts.queue, &reserved.without_negative());
-        }
+            Err((ceiling, waiting)) => Some(Arc::new(Refusal::AfterOthers { ceiling, waiting })),
+        };
+        answers.extend(some.iter().map(|(uid, said)| (uid.clone(), (Arc::clone(said), refusal.clone()))));
+        refusal
+    };
+    if let Some(refusal) = if minimum.is_empty() { None } else { ask(minimum, answers) } {
+        answers.extend(further.iter().map(|(uid, said)| (uid.clone(), (Arc::clone(said), Some(Arc::clone(&refusal))))));
+        return;
     }
-}
-
-fn lacks_nodes(cache: &Cache, uid: &Uid) -> bool {
-    cache.pods().get(uid).and_then(|member| member.refusal.as_ref()).is_some_and(|refusal| refusal.code().lacks_nodes())
+    for one in further {
+        let _answered = ask(std::slice::from_ref(one), answers);
+    }
+    // What is reserved for members that do not wait.
+    asked.add(&facts.queue, &reserved.without_negative());
 }

@@ -70,6 +70,9 @@ pub use pods::{Assumed, Member, State};
 pub use rank::GroupRank;
 pub use reservation::{Admission, AdmissionBackoff};
 
+/// By pod that waits for nodes below a capability: what nodes said, and why its queue would not take it, if it would not.
+pub(in crate::cycle) type Answers = BTreeMap<Uid, (Arc<Refusal>, Option<Arc<Refusal>>)>;
+
 /// The objects with a status that may have changed since the last call.
 #[derive(Debug, Default)]
 pub struct Dirty {
@@ -128,8 +131,8 @@ pub struct Cache {
     room_if_empty: nodes::RoomIfEmpty,
     /// What the queues want, and the shares that follow.
     pub(in crate::cycle) sharing: Sharing,
-    /// The pods that nodes refused and that their queues would not take, as the last cycle found.
-    in_vain: BTreeMap<Uid, Arc<Refusal>>,
+    /// What pods that wait for nodes below a capability are told, as decided last.
+    answers: Answers,
     may_ask_for_nodes: bool,
     dirty: Dirty,
     /// The changes since they were taken last.
@@ -165,7 +168,7 @@ impl Cache {
             counted_minimums: BTreeMap::new(),
             room_if_empty: nodes::RoomIfEmpty::new(),
             sharing: Sharing::default(),
-            in_vain: BTreeMap::new(),
+            answers: Answers::new(),
             may_ask_for_nodes: false,
             dirty: Dirty::default(),
             changes: Vec::new(),

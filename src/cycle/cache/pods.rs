@@ -1,9 +1,8 @@
 //! Updates the cache when a pod is added, changed or deleted.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::accounting::Placement;
+use crate::accounting::{Bound, Placement};
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
 use crate::api::{GroupKey, PodFacts, Uid};
@@ -16,7 +15,7 @@ use crate::cycle::plan::Victim;
 
 use super::budgets::{frees_unready, is_guarded_otherwise};
 use super::queues::read_path;
-use super::{Cache, Change, LostMember, Wake};
+use super::{Answers, Cache, Change, LostMember, Wake};
 
 /// One of our pods.
 #[derive(Clone, Debug)]
@@ -368,12 +367,22 @@ impl Cache {
         waiting.iter().for_each(|uid| self.refuse_pod(uid, Some(refusal)));
     }
 
-    /// Returns why the pod waits, as it is told: that its queue would not take it, where nodes refused it and would do so in vain.
+    /// Returns why the pod waits, as it is told. Where it waits for nodes, that is what they said, or that its queue would not take it.
     #[must_use]
     pub fn why_waits<'a>(&'a self, member: &'a Member) -> Option<&'a Arc<Refusal>> {
         let refusal = member.refusal.as_ref()?;
-        let in_vain = self.in_vain.get(&member.facts.uid).filter(|_| refusal.code().lacks_nodes());
-        Some(in_vain.unwrap_or(refusal))
+        let answer = self.answers.get(&member.facts.uid).filter(|_| refusal.code().lacks_nodes() || is_for_reservations(refusal));
+        Some(answer.map_or(refusal, |(said, in_vain)| in_vain.as_ref().unwrap_or(said)))
+    }
+
+    /// Returns what nodes said of a waiting pod. They may have said it before: since then its queue has refused it for what others reserve
+    /// that wait for nodes, too.
+    pub(in crate::cycle) fn said_by_nodes(&self, uid: &Uid) -> Option<&Arc<Refusal>> {
+        let refusal = self.pods.get(uid)?.refusal.as_ref()?;
+        if refusal.code().lacks_nodes() {
+            return Some(refusal);
+        }
+        self.answers.get(uid).filter(|_| is_for_reservations(refusal)).map(|(said, _)| said)
     }
 
     /// Whether pods may wait for nodes below a capability: some did at the last decision, or nodes have refused a pod since.
@@ -381,14 +390,17 @@ impl Cache {
         self.may_ask_for_nodes
     }
 
-    /// Sets which of the pods that nodes refused their queues would not take, and why; and whether any pod waits for nodes below a capability.
-    pub(in crate::cycle) fn set_in_vain(&mut self, some_ask: bool, now: BTreeMap<Uid, Arc<Refusal>>) {
-        self.may_ask_for_nodes = some_ask;
-        let before = std::mem::replace(&mut self.in_vain, now);
-        let differs = |these: &BTreeMap<Uid, Arc<Refusal>>, uid: &Uid, refusal: &Arc<Refusal>| these.get(uid) != Some(refusal);
-        let gone = before.iter().filter(|(uid, _)| !self.in_vain.contains_key(*uid));
-        let new = self.in_vain.iter().filter(|(uid, refusal)| differs(&before, uid, refusal));
-        self.dirty.pods.extend(gone.chain(new).map(|(uid, _)| uid.clone()));
+    /// Sets what the pods that wait for nodes below a capability are told.
+    pub(in crate::cycle) fn set_answers(&mut self, now: Answers) {
+        self.may_ask_for_nodes = !now.is_empty();
+        let before = std::mem::replace(&mut self.answers, now);
+        let differs = |(uid, (_, in_vain)): &(&Uid, &(Arc<Refusal>, Option<Arc<Refusal>>))| {
+            before.get(*uid).is_none_or(|(_, was)| was != in_vain)
+                || self.pods.get(*uid).is_some_and(|member| member.refusal.as_ref().is_some_and(|refusal| is_for_reservations(refusal)))
+        };
+        let gone = before.keys().filter(|uid| !self.answers.contains_key(*uid));
+        let new = self.answers.iter().filter(differs).map(|(uid, _)| uid);
+        self.dirty.pods.extend(gone.chain(new).cloned());
     }
 
     /// Records why the pod waits, as a cycle found.
@@ -409,4 +421,9 @@ impl Cache {
 pub(in crate::cycle) fn to_place<'a>(pods: &'a ByKey<Uid, Member>, members: &[Uid]) -> Vec<Pod<'a>> {
     let pod = |uid: &Uid| pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node: None });
     members.iter().filter_map(pod).collect()
+}
+
+/// Whether a queue refuses for what others have reserved in it.
+fn is_for_reservations(refusal: &Refusal) -> bool {
+    matches!(refusal.cause(), Refusal::Ceiling(ceiling) if ceiling.bound == Bound::Capability && ceiling.reserved.is_positive())
 }
