@@ -264,10 +264,13 @@ impl<'w> Placer<'w> {
         self.trial.commit()
     }
 
-    /// Places the pod on its given node or on the best one. The queue is asked first: a node does not help a pod that its queue refuses.
+    /// Places the pod on its given node or on the best one. Where it has none yet the queue is asked first: a node does not help a pod that its
+    /// queue refuses. A nomination is about its node: whether that takes the pod decides what it waits for.
     pub(super) fn place_one(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, placed: u32) -> Result<Arc<str>, Missed> {
-        let queue = self.accounting().fits_queue(attempt.queue, &pod.facts.request);
-        queue.map_err(|refusal| Missed::every(refusal.into()))?;
+        if pod.node.is_none() {
+            let queue = self.accounting().fits_queue(attempt.queue, &pod.facts.request);
+            queue.map_err(|refusal| Missed::every(refusal.into()))?;
+        }
         let found = match pod.node {
             Some(name) => self.fixed_node(pod.facts, name),
             None => self.best_node(pod),

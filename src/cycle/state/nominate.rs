@@ -193,6 +193,8 @@ impl SchedulingState {
     /// Withdraws the nomination of a gang as a whole; the next cycle lets the gang back off. `why` is of a bounded set.
     pub(super) fn withdraw_nomination(&mut self, key: &GroupKey, why: &'static str) {
         let Some(nomination) = self.nominations.remove(key) else { return };
+        // Its victims stay, and another nomination may wait for them to go.
+        self.nominations.room_taken();
         for place in &nomination.places {
             if self.cache.accounting.withdraw(&place.uid) {
                 self.cache.charge_changed(Some(&place.node), Some(&place.queue), true);
