@@ -17,7 +17,7 @@ use super::timers::{Excuse, Timers};
 /// The grace of each check, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Graces {
-    /// Check 1: another client has to write first.
+    /// Check 1: another client has to write first. An API server that (re)initializes its storage asks it to wait for 10 s.
     pub group: i64,
     /// Check 2: the garbage collector needs time.
     pub owner: i64,
@@ -31,7 +31,7 @@ pub struct Graces {
 
 impl Default for Graces {
     fn default() -> Self {
-        Self { group: 5000, owner: 15_000, gang: 30_000, eviction: 15_000, seen: 2000 }
+        Self { group: 15_000, owner: 15_000, gang: 30_000, eviction: 15_000, seen: 2000 }
     }
 }
 

@@ -65,7 +65,7 @@ fn group(queue: &str, min_member: i64) -> GroupFact {
 impl Trace {
     /// Starts with one node of 4 cpu and a PodGroup `g` with a live owner, in queue `q` with a capability of 4 cpu.
     fn begin() -> Self {
-        let mut trace = Self { history: History::new(Graces { gang: 10_000, ..Graces::default() }), version: 10, at: 0 };
+        let mut trace = Self { history: History::new(Graces { group: 5000, gang: 10_000, ..Graces::default() }), version: 10, at: 0 };
         trace.node("a", "cpu=4 pods=10").queue("q", "root", "cpu=4").queue("root", "", "").owner(true).put_group("g", Some(group("q", 1)));
         trace.history.begins_after(10);
         trace.wait(60);
