@@ -15,8 +15,11 @@ impl Quota {
     /// Whether the queue or one above it has a capability; not where it takes no pods at all.
     #[must_use]
     pub fn is_limited(&self, queue: &str) -> bool {
-        self.path(queue)
-            .is_ok_and(|path| path.iter().any(|level| self.limits.get(level).is_some_and(|limits| !limits.capability.is_empty())))
+        self.path(queue).is_ok_and(|path| path.iter().any(|level| self.has_capability(level)))
+    }
+
+    fn has_capability(&self, queue: &str) -> bool {
+        self.limits.get(queue).is_some_and(|limits| !limits.capability.is_empty())
     }
 }
 
@@ -89,7 +92,7 @@ impl<'q> AskedOfNodes<'q> {
         if let Some(known) = self.limited.get(queue) {
             return known.clone();
         }
-        let has = |level: &&Arc<str>| self.quota.limits.get(*level).is_some_and(|limits| !limits.capability.is_empty());
+        let has = |level: &&Arc<str>| self.quota.has_capability(level);
         let found: Vec<Arc<str>> = self.quota.path(queue).map(|path| path.iter().filter(has).cloned().collect()).unwrap_or_default();
         self.limited.insert(Arc::from(queue), found.clone());
         found

@@ -21,8 +21,9 @@ pub struct Policy {
     pub volume_timeout: Duration,
 }
 
-/// For how long what a PodGroup states beyond its minimum stays reserved, where there is no admission timeout.
-const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time of an admission where it has no end: for the first back-off after a preemption in vain, for the time in which further members of
+/// others leave room (A7), and for what a PodGroup states beyond its minimum (A5).
+pub(in crate::cycle) const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Policy {
     /// For how long what a PodGroup states beyond its minimum stays reserved: for the time of an admission.

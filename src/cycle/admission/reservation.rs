@@ -23,6 +23,7 @@ use crate::cycle::cache::gang::is_satisfied;
 use crate::cycle::cache::phase::has_ended;
 use crate::cycle::cache::reservation::{AdmissionState, Precedence, Rest};
 use crate::cycle::cache::{AdmissionBackoff, Cache, Group, Wake};
+use crate::cycle::policy::WITHOUT_TIMEOUT;
 use crate::cycle::requeue::{Timer, Timers};
 use crate::resources::Resources;
 
@@ -30,10 +31,6 @@ use super::admit::Admitted;
 
 /// After this number of times the back-off does not become longer.
 const MOST_DOUBLINGS: u32 = 5;
-
-/// Where there is no admission timeout: the first back-off after a preemption in vain, and the time in which further members of others leave
-/// room (A7).
-const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl AdmissionBackoff {
     fn begin(&mut self, now: Duration, timeout: Duration) {

@@ -37,6 +37,8 @@ pub struct Admission {
     pub(in crate::cycle) keeps_places: bool,
     /// The queue of its reservation and the part of it that further members of other PodGroups leave room for: all of it, or nothing.
     first: Option<(Arc<str>, Resources)>,
+    /// The creation under which that is filed.
+    first_of: Timestamp,
 }
 
 /// Whether members beyond the minimum of other PodGroups leave room for the reservation of a PodGroup (A7).
@@ -248,14 +250,14 @@ impl Cache {
         let created = group.facts.as_ref().map_or(Timestamp::MIN, |facts| facts.created);
         if let Some((queue, amounts)) = &group.admission.first {
             self.reserved_first.remove(queue, amounts);
-            self.first_by_age.retain(|(_, of), _| of.as_ref() != Some(key));
+            self.first_by_age.remove(&(group.admission.first_of, Some(key.clone())));
         }
         if let Some((queue, amounts)) = &first {
             self.reserved_first.add(queue, amounts);
             self.first_by_age.insert((created, Some(key.clone())), (Arc::clone(queue), amounts.clone()));
         }
         if let Some(group) = self.groups.get_mut(key) {
-            group.admission.first = first;
+            (group.admission.first, group.admission.first_of) = (first, created);
         }
         // Where nothing is reserved any more, further members need no room in the sum: on a node they may have it though others are overcommitted.
         let served = of_queues.iter().any(|(queue, before)| holds_more(before, self.reserved_first.of(queue)));
