@@ -6,7 +6,7 @@ digest=sha256:$(printf a%.0s {1..64})
 image() { equal "$1" "$2" "$(render --set "$3" | awk '$1=="image:"{gsub(/"/,""); print $2}' | sort -u | tr '\n' ' ' | sed 's/ $//')"; }
 
 offline() {
-  local v1=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy policy='+MutatingAdmissionPolicy/podgroup-group-name +MutatingAdmissionPolicyBinding/podgroup-group-name'
+  local v1=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy policy='+MutatingAdmissionPolicy/podgroup-group-name +MutatingAdmissionPolicy/podgroup-queue +MutatingAdmissionPolicyBinding/podgroup-group-name +MutatingAdmissionPolicyBinding/podgroup-queue'
   works 'helm lint --strict' helm lint --strict "$chart"
   while IFS='|' read -r set words; do refuses "--set $set is refused" "$words" render --set "$set"; done <<'END'
 controler.enabled=true|'controler'
@@ -102,7 +102,7 @@ END
   equal 'policy, false, where the API is' '' "$(change --api-versions $v1 --set admissionPolicy.enabled=false)"
   equal 'policy, true, without a cluster' "$policy" "$(change --set admissionPolicy.enabled=true)"
   equal 'policy in an older cluster' admissionregistration.k8s.io/v1beta1 \
-    "$(render --api-versions ${v1/v1/v1beta1} | awk '/^apiVersion: admission/{v=$2} /^kind: MutatingAdmissionPolicy$/{print v}')"
+    "$(render --api-versions ${v1/v1/v1beta1} | awk '/^apiVersion: admission/{v=$2} /^kind: MutatingAdmissionPolicy$/{print v}' | sort -u)"
   refuses 'policy, true, on a cluster without the API' admissionPolicy.enabled render --set admissionPolicy.enabled=true --api-versions v1/Pod
   equal 'tenancy.enabled=true' '+ValidatingAdmissionPolicy/podgroup-tenancy-groups +ValidatingAdmissionPolicy/podgroup-tenancy-pods +ValidatingAdmissionPolicyBinding/podgroup-tenancy-groups +ValidatingAdmissionPolicyBinding/podgroup-tenancy-pods' \
     "$(change --set tenancy.enabled=true)"

@@ -3,7 +3,7 @@
 #
 # Needs: helm and kubectl in PATH, KUBECONFIG of a cluster of Kubernetes 1.36 that nobody else uses, without the CRDs of PodGroup and Queue.
 # It cleans up after itself. `podgroup-check.sh offline` leaves the cluster out.
-# Every check prints one line; the exit status is 1 if one failed. Scenario by scenario: offline(), rights(), stamping(), life(), leaving().
+# Every check prints one line; the exit status is 1 if one failed. Scenario by scenario: offline(), rights(), stamping(), queues(), life(), leaving().
 set -uo pipefail
 cd "$(dirname "$0")"
 chart=podgroup
@@ -178,6 +178,24 @@ stamping() {
   equal 'and one of a group without pods' podgroup-$uid "$(label_in_lws serve 0 r 0)"
 }
 
+# The queue of a new PodGroup: NAMESPACE NAME-OF-THE-QUEUE [WRITER].
+queue_of() {
+  printf 'apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: probe}\nspec: {minMember: 1%s}\n' "${2:+, queue: $2}" |
+    kubectl create -n "$1" --dry-run=server -f - -o 'jsonpath={.spec.queue}' ${3:+"--as=$3"} 2>&1
+}
+queue_is() { [ "$(queue_of check-a)" = "$1" ]; }
+
+queues() {
+  equal 'a PodGroup that names no queue is in default' default "$(queue_of check-a)"
+  kubectl annotate namespace check-a scheduling.volcano.sh/queue-name=team >/dev/null
+  works 'where its Namespace names a queue it is in that one, within 20 s' eventually 20 queue_is team
+  equal 'so is one that names default' team "$(queue_of check-a default)"
+  equal 'one that names another queue is in that' other "$(queue_of check-a other)"
+  equal 'what our controller decided stays' default "$(queue_of check-a default "system:serviceaccount:$ns:podgroup-controller")"
+  equal 'another Namespace names none' default "$(queue_of check-b)"
+  kubectl annotate namespace check-a scheduling.volcano.sh/queue-name- >/dev/null
+}
+
 # The API server has looked at the expressions of both policies.
 typed() { [ "$(kubectl get validatingadmissionpolicies -o 'jsonpath={.items[*].status.observedGeneration}')" = '1 1' ]; }
 install() { helm install "$1" "$chart" -n "$2" --create-namespace "${@:3}"; }
@@ -298,6 +316,7 @@ if [ "${1:-}" != offline ]; then
   works 'helm install' install podgroup $ns
   rights
   stamping
+  queues
   life
   leaving
 else
