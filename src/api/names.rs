@@ -110,6 +110,8 @@ pub const VERSION: &str = "podgroup.dev/version";
 pub const DRAINED: &str = "podgroup.dev/drained";
 /// The condition of a pod that a new leader writes after an unclean handover, so that earlier bindings of the pod are refused.
 pub const LEADER_CHANGED: &str = "podgroup.dev/LeaderChanged";
+/// The condition of a pod with a binding that was not answered and is not wanted any more: the write makes it void.
+pub const BINDING_WITHDRAWN: &str = "podgroup.dev/BindingWithdrawn";
 /// The label of a PodGroup with the program that manages it. The controller writes [`CONTROLLER`].
 pub const MANAGED_BY: &str = "podgroup.dev/managed-by";
 /// The label of a pod with the name of its PodGroup, so that people can list the pods of a PodGroup. It is written together with [`GROUP_NAME`].

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::api::names::{CHARGED_QUEUE, DEFAULT_QUEUE, LEADER_CHANGED, QUEUE_PATH, ROOT_QUEUE, SCHEDULER};
+use crate::api::names::{BINDING_WITHDRAWN, CHARGED_QUEUE, DEFAULT_QUEUE, LEADER_CHANGED, QUEUE_PATH, ROOT_QUEUE, SCHEDULER};
 use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
@@ -250,6 +250,22 @@ pub fn fence_patch(uid: &Uid, identity: &str, since: Option<Timestamp>) -> Value
         message: Some(format!("{SCHEDULER}: {identity} leads now; bindings of this pod by an earlier leader are refused")),
     };
     pod_patch(uid, &condition, &NominatedNode::Stays, since)
+}
+
+/// Returns the patch that makes bindings void that were sent for this pod and not answered. It names the version that they carry, so it
+/// always changes the pod.
+#[must_use]
+pub fn void_patch(bind: &Bind, identity: &str) -> Value {
+    let condition = PodCondition {
+        kind: BINDING_WITHDRAWN.to_owned(),
+        status: "True".to_owned(),
+        reason: Some("BindingWithdrawn".to_owned()),
+        message: Some(format!(
+            "{SCHEDULER}: a binding to node \"{}\" by {identity} was not answered and is withdrawn; it is refused with resourceVersion {}",
+            bind.node, bind.resource_version
+        )),
+    };
+    pod_patch(&bind.uid, &condition, &NominatedNode::Stays, None)
 }
 
 /// Returns the patch with the condition DisruptionTarget of a victim. The message names the PodGroup. The API server has made the

@@ -95,7 +95,8 @@ impl World {
                 // It is sent at once.
                 self.send_binding(state, proc, pod);
             }
-            NextStep::BackOff => {
+            // Only a binding whose decision does not hold any more makes the pod void, and none here does that.
+            NextStep::BackOff | NextStep::Void => {
                 attempt.open |= unknown;
                 attempt.stage = Stage::Ready;
             }

@@ -15,8 +15,9 @@
 //! So a first request that takes effect late never uses capacity that was given to another pod.
 //!
 //! Before each further request the owner of the state is asked whether the decision still holds: the node may be cordoned, or full, by now.
-//! So it is before the first request of a binding that has waited in a lane. If the decision does not hold, nothing is sent. The pod is
-//! read until no request that was sent can take effect, and then its PodGroup is tried again. The pod stays charged on the node until then.
+//! So it is before the first request of a binding that has waited in a lane. If the decision does not hold, the pod is read. Where a request
+//! that was sent may still take effect, the pod is changed: each binding carries its version, so none is accepted any more. Then its
+//! PodGroup is tried again. The pod stays charged on the node until then.
 //!
 //! The binding is abandoned only after a read of the pod, and only in these cases:
 //!
@@ -28,7 +29,7 @@
 
 use std::time::Duration;
 
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PostParams};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -45,6 +46,7 @@ use super::bind_outcome::{
     BindAnswer, NO_LONGER_FITS, NextStep, Place, Requests, after_answer, after_conflict, after_withdrawal, is_newer, without_lease,
 };
 use super::bind_queue::BindAttempt;
+use super::write::patched;
 use super::{Destination, Done};
 
 /// The back-off between two requests.
@@ -128,16 +130,27 @@ impl Destination {
         }
         // Computed before the read: a read that begins earlier than this is not final.
         let unanswered = attempt.open.is_some_and(|at| clock::monotonic() < at + LATEST);
-        let place = self.read_pod(pods, &attempt.bind).await;
-        match after_withdrawal(place, Requests { unanswered, ..attempt.requests() }) {
+        let requests = Requests { unanswered, ..attempt.requests() };
+        let mut next = after_withdrawal(self.read_pod(pods, &attempt.bind).await, requests);
+        if next == NextStep::Void {
+            next = after_withdrawal(self.void(pods, &attempt.bind).await, requests);
+        }
+        match next {
             NextStep::Bound => Done::Known(Report::Bound(uid)),
             NextStep::NotBound(reason) => Done::Known(Report::NotBound(uid, reason)),
-            NextStep::Read | NextStep::Send { .. } | NextStep::BackOff => {
+            NextStep::Read | NextStep::Send { .. } | NextStep::Void | NextStep::BackOff => {
                 attempt.tries.fail();
                 let rest = BACKOFF.delay(attempt.tries.failures);
                 Done::Open(Box::new(attempt), rest)
             }
         }
+    }
+
+    /// Changes the pod, so that each binding that carries its present version is refused. Returns its state then; `None` if that failed.
+    async fn void(&self, pods: &Api<Pod>, bind: &Bind) -> Option<Place> {
+        let body = Patch::Strategic(command::void_patch(bind, self.leadership.identity()));
+        let answer = self.caller.once("patch", "pods/status", pods.patch_status(&bind.name, &patched(), &body)).await;
+        answer.ok().map(|pod| place_of(&pod, bind))
     }
 
     async fn send(&self, pods: &Api<Pod>, mut attempt: BindAttempt) -> Done {
@@ -152,7 +165,7 @@ impl Destination {
                     let place = self.read_pod(pods, &attempt.bind).await;
                     after_conflict(place, attempt.requests(), self.leadership.is_leading())
                 }
-                next @ (NextStep::Bound | NextStep::NotBound(_) | NextStep::Send { .. } | NextStep::BackOff) => next,
+                next @ (NextStep::Bound | NextStep::NotBound(_) | NextStep::Send { .. } | NextStep::Void | NextStep::BackOff) => next,
             };
             let (bind, report) = (&attempt.bind, |reason| Done::Known(Report::NotBound(attempt.bind.uid.clone(), reason)));
             match (next, answer) {
@@ -170,9 +183,9 @@ impl Destination {
                     }
                     return report(reason);
                 }
-                (NextStep::Read | NextStep::BackOff, Err(error)) => return rests(attempt, &error),
+                (NextStep::Read | NextStep::Void | NextStep::BackOff, Err(error)) => return rests(attempt, &error),
                 // An accepted binding is bound.
-                (NextStep::Read | NextStep::BackOff, Ok(_)) => return Done::Known(Report::Bound(bind.uid.clone())),
+                (NextStep::Read | NextStep::Void | NextStep::BackOff, Ok(_)) => return Done::Known(Report::Bound(bind.uid.clone())),
             }
         }
     }
@@ -197,15 +210,19 @@ impl Destination {
             Err(CallError::NotFound(_)) => return Some(Place::Gone),
             Err(_) => return None,
         };
-        if pod.metadata.uid.as_deref() != Some(&*bind.uid) {
-            return Some(Place::Gone);
-        }
-        Some(match pod.spec.node_name.as_deref().filter(|node| !node.is_empty()) {
-            Some(node) if *node == *bind.node => Place::Bound,
-            Some(_) => Place::Elsewhere,
-            None if pod.metadata.deletion_timestamp.is_some() => Place::Ending,
-            None => Place::Waits { version: resource_version(&pod.metadata) },
-        })
+        Some(place_of(&pod, bind))
+    }
+}
+
+fn place_of(pod: &Pod, bind: &Bind) -> Place {
+    if pod.metadata.uid.as_deref() != Some(&*bind.uid) {
+        return Place::Gone;
+    }
+    match pod.spec.node_name.as_deref().filter(|node| !node.is_empty()) {
+        Some(node) if *node == *bind.node => Place::Bound,
+        Some(_) => Place::Elsewhere,
+        None if pod.metadata.deletion_timestamp.is_some() => Place::Ending,
+        None => Place::Waits { version: resource_version(&pod.metadata) },
     }
 }
 
@@ -236,7 +253,7 @@ fn rests(mut attempt: BindAttempt, error: &CallError) -> Done {
 fn not_leading(attempt: BindAttempt) -> Done {
     match without_lease(attempt.requests()) {
         NextStep::NotBound(reason) => Done::Known(Report::NotBound(attempt.bind.uid.clone(), reason)),
-        NextStep::Bound | NextStep::Read | NextStep::Send { .. } | NextStep::BackOff => {
+        NextStep::Bound | NextStep::Read | NextStep::Send { .. } | NextStep::Void | NextStep::BackOff => {
             let rest = BACKOFF.delay(attempt.tries.failures);
             Done::Open(Box::new(attempt), rest)
         }

@@ -33,6 +33,8 @@ struct Server {
     holds_no_more: bool,
     bindings: u32,
     reads: u32,
+    /// How often the pod was changed so that bindings are void.
+    voided: u32,
 }
 
 fn answer(server: &mut Server, method: &Method, body: &Value) -> (u16, Value) {
@@ -41,6 +43,12 @@ fn answer(server: &mut Server, method: &Method, body: &Value) -> (u16, Value) {
         server.reads += 1;
         let deleted = server.deleting.then_some("2026-11-22T00:00:00Z");
         let metadata = json!({ "name": "p", "uid": "ns/p", "resourceVersion": server.version.to_string(), "deletionTimestamp": deleted });
+        return (200, json!({ "metadata": metadata, "spec": { "nodeName": server.node } }));
+    }
+    if method == Method::PATCH {
+        server.voided += 1;
+        server.version += 1;
+        let metadata = json!({ "name": "p", "uid": "ns/p", "resourceVersion": server.version.to_string() });
         return (200, json!({ "metadata": metadata, "spec": { "nodeName": server.node } }));
     }
     server.bindings += 1;
@@ -138,4 +146,13 @@ async fn after_a_409_a_binding_is_not_sent_again_when_its_decision_does_not_hold
     assert_eq!(outcome(&server).await, ("no_longer_fits", 0));
     let server = server.lock().unwrap();
     assert_eq!((server.bindings, server.reads), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_without_an_answer_is_made_void_when_its_decision_does_not_hold_any_more() {
+    let server = server(1);
+    (server.lock().unwrap().lost, server.lock().unwrap().holds_no_more) = (1, true);
+    assert_eq!(outcome(&server).await, ("no_longer_fits", 0));
+    let server = server.lock().unwrap();
+    assert_eq!((server.bindings, server.reads, server.voided, server.node.is_some()), (1, 1, 1, false));
 }

@@ -57,6 +57,8 @@ pub enum NextStep {
         /// The resourceVersion.
         version: u64,
     },
+    /// Change the pod: no request that was sent can take effect on another version.
+    Void,
     /// Try again after a back-off.
     BackOff,
 }
@@ -102,8 +104,8 @@ pub fn after_conflict(place: Option<Place>, requests: Requests, leads: bool) -> 
     }
 }
 
-/// Returns what follows from the read of the pod of a binding that is not sent again, because its decision does not hold any more; `place`
-/// is none where the read failed. `unanswered` is asked before the read begins.
+/// Returns what follows from the state of the pod of a binding that is not sent again, because its decision does not hold any more; `place`
+/// is none where the pod was not read. `unanswered` is asked before the read begins.
 #[must_use]
 pub const fn after_withdrawal(place: Option<Place>, requests: Requests) -> NextStep {
     match place {
@@ -111,7 +113,10 @@ pub const fn after_withdrawal(place: Option<Place>, requests: Requests) -> NextS
         Some(Place::Bound) => NextStep::Bound,
         Some(Place::Gone) => NextStep::NotBound("not_found"),
         Some(Place::Elsewhere | Place::Ending) => NextStep::NotBound("conflict"),
-        Some(Place::Waits { version }) if requests.unanswered && !is_newer(version, requests) => NextStep::BackOff,
+        Some(Place::Waits { version }) if requests.unanswered && !is_newer(version, requests) => {
+            // Without versions nothing can be made void.
+            if version > 0 && requests.version > 0 { NextStep::Void } else { NextStep::BackOff }
+        }
         Some(Place::Waits { .. }) => NextStep::NotBound(NO_LONGER_FITS),
     }
 }
@@ -187,8 +192,9 @@ mod tests {
             (Some(Place::Elsewhere), open, NextStep::NotBound("conflict")),
             (Some(Place::Ending), open, NextStep::NotBound("conflict")),
             (Some(Place::Waits { version: 7 }), SENT, NextStep::NotBound(NO_LONGER_FITS)),
-            (Some(Place::Waits { version: 7 }), open, NextStep::BackOff),
+            (Some(Place::Waits { version: 7 }), open, NextStep::Void),
             (Some(Place::Waits { version: 0 }), open, NextStep::BackOff),
+            (Some(Place::Waits { version: 7 }), Requests { version: 0, ..open }, NextStep::BackOff),
             (Some(Place::Waits { version: 8 }), open, NextStep::NotBound(NO_LONGER_FITS)),
         ] {
             assert_eq!(after_withdrawal(place, requests), next, "{place:?} {requests:?}");
