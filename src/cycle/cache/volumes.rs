@@ -7,7 +7,7 @@ use crate::api::volumes::{
     AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts,
 };
 use crate::api::{GroupKey, NodeFacts, PodFacts, Uid};
-use crate::cycle::explain::Refusal;
+use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::placement::volumes::{Affected, Volumes};
 
 use super::{Cache, Change, Group, Member, State, Wake};
@@ -151,10 +151,24 @@ impl Cache {
             return message;
         }
         let message = message + &self.who_holds(refusal);
-        match self.volumes().kept_by(members.map(|member| (&member.facts.uid, &*member.facts.terms))) {
+        let members: Vec<&Member> = members.collect();
+        let unserved = members.first().filter(|_| matches!(refusal.code(), Code::NoVolume | Code::NotEnoughStorage));
+        let message = match unserved.and_then(|member| self.unserved_claim(member)) {
+            Some(claim) => format!("{message}; no node has a volume for claim \"{claim}\""),
+            None => message,
+        };
+        match self.volumes().kept_by(members.iter().map(|member| (&member.facts.uid, &*member.facts.terms))) {
             Some(kept) => format!("{message}; {kept}"),
             None => message,
         }
+    }
+
+    /// Returns the first claim of the pod that gets no volume on any node.
+    fn unserved_claim(&self, member: &Member) -> Option<Arc<str>> {
+        let claims = &member.facts.constraints.volumes.as_ref()?.unbound;
+        let supply = self.volumes().supply(claims);
+        let nodes: Vec<&NodeFacts> = self.nodes.iter().map(|node| &**node).collect();
+        supply.unserved(&nodes).next().map(|claim| Arc::clone(&claim.name))
     }
 
     /// Returns the pods that cannot use a claim because this pod uses it on its node.

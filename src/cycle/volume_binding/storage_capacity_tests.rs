@@ -36,8 +36,8 @@ fn refused() -> SchedulingState {
     apply_claim(&mut state, &claim("data", "made", 5));
     gang(&mut state, "g", 1, &[&["data"]]);
     assert!(bound(&cycle(&mut state)).is_empty());
-    let says =
-        "0/3 nodes are available: 1 node(s) didn't find available persistent volumes to bind, 2 node(s) did not have enough free storage";
+    let says = "0/3 nodes are available: 1 node(s) didn't find available persistent volumes to bind, 2 node(s) did not have enough free \
+                storage; no node has a volume for claim \"data\"";
     assert_eq!(message(&state, "g"), says);
     let refusal = state.cache().groups()[&GroupKey::new("ns", "g")].refusal.clone().unwrap();
     assert_eq!(refusal.code(), Code::NotEnoughStorage);

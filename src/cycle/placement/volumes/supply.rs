@@ -155,6 +155,14 @@ impl Supply<'_> {
     }
 }
 
+impl<'a> Supply<'a> {
+    /// Returns the claims for which none of these nodes has a volume, whatever the other claims get.
+    pub fn unserved(&self, nodes: &[&NodeFacts]) -> impl Iterator<Item = &'a ClaimKey> {
+        let served = |wants: &&Wants<'_>| nodes.iter().any(|node| wants.from.on(node, &[]).is_ok());
+        self.claims.iter().flatten().filter(move |wants| !served(wants)).map(|wants| wants.key)
+    }
+}
+
 impl From<'_> {
     fn on(&self, node: &NodeFacts, chosen: &[(ClaimKey, Source)]) -> Result<Source, Missing> {
         let mounts = |volume: &&VolumeFacts| can_mount(&volume.affinity, node);
