@@ -74,7 +74,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     state.end_kept_places(now, policy.admission_timeout);
     plan.nominated_again = preemption::nominate_again(state, policy, now);
     plan.binds = state.take_supplied(now, policy.volume_timeout);
-    plan.binds.extend(state.take_fulfilled(now));
+    plan.binds.extend(state.take_fulfilled(now, policy.rest_time()));
     for key in state.take_candidates(now) {
         if !state.cache.groups.contains_key(&key) {
             continue;
@@ -171,7 +171,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
     check_time(state, policy, key, now)?;
     check_nomination(state, key, &facts)?;
     if has_all {
-        state.satisfied(key, now, Some(policy.rest_time()));
+        state.satisfied(key, now, policy.rest_time());
         let waits = state.cache.unanswered(key).or_else(|| state.waits_for_volumes(key));
         state.judge_group(key, waits);
         return Ok(None);

@@ -175,7 +175,7 @@ impl Ongoing<'_> {
         reservation::free_surplus(&mut self.state.cache, &want.key, &reserved, &placements);
         self.plan.binds.extend(self.state.assume_all(&want.key, &placements, None));
         reservation::keep_rest(&mut self.state.cache, &want.key, minimum);
-        self.state.satisfied(&want.key, self.now, Some(self.policy.rest_time()));
+        self.state.satisfied(&want.key, self.now, self.policy.rest_time());
         want.gang = Gang::default();
         want.members.retain(|uid| self.state.cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
@@ -271,7 +271,7 @@ impl Ongoing<'_> {
 
     /// Every member had its turn.
     fn end(&mut self, mut want: Want) -> Turn {
-        self.state.satisfied(&want.key, self.now, Some(self.policy.rest_time()));
+        self.state.satisfied(&want.key, self.now, self.policy.rest_time());
         let Some(refusal) = want.refusal.take() else {
             let waits = self.state.nominated(&want.key).cloned().or_else(|| self.state.waits_for_volumes(&want.key));
             self.state.judge_group(&want.key, waits);

@@ -6,7 +6,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::admission::{live_members, needed, sum};
+use super::admission::{asks, live_members, needed, sum};
 use super::cluster::{Amounts, Cluster, Group, Pod, amount, asked_in};
 use super::limits::{Refusal, above_capability, fits, floor};
 use super::shares::{is_within_entitlement, share};
@@ -16,7 +16,7 @@ type Victims = BTreeSet<String>;
 /// Checks whether the eviction of these pods from a settled cluster keeps a rule.
 type Rule = fn(&Cluster, &Preemptor<'_>, &Victims) -> bool;
 
-/// The preempting PodGroup, with the requests of its needed members.
+/// The preempting PodGroup, with the requests of its needed members, and what it asks for (A1).
 struct Preemptor<'a> {
     queue: &'a str,
     group: &'a Group,
@@ -31,7 +31,7 @@ impl<'a> Preemptor<'a> {
     fn of(cluster: &Cluster, name: &str, group: &'a Group) -> Self {
         let members = needed(cluster, name);
         let (shares, lacked) = (RefCell::default(), OnceCell::new());
-        Self { queue: &group.queue, group, asked: sum(&members), members, shares, lacked }
+        Self { queue: &group.queue, group, asked: asks(cluster, name), members, shares, lacked }
     }
 
     fn share(&self, cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
@@ -158,13 +158,14 @@ fn borrows(cluster: &Cluster, preemptor: &Preemptor<'_>, uid: &str, gone: &Victi
     way.is_empty() || reclaimable && preemptor.lacked.get_or_init(|| lacked(cluster, preemptor)).iter().any(over)
 }
 
-/// R2: returns the dimensions that the PodGroup lacks: where F6 refuses, or less is idle than it asks for. Where the room exists but in pieces,
-/// it lacks everything that it asks for.
+/// R2: returns the dimensions that the PodGroup lacks: where F6 refuses, or less is idle than its members request. Where the room exists but
+/// in pieces, it lacks everything that it asks for.
 fn lacked(cluster: &Cluster, preemptor: &Preemptor<'_>) -> Vec<String> {
     let dimensions: Vec<(String, i128)> = asked_in(&preemptor.asked).map(|(name, asked)| (name.to_owned(), asked)).collect();
     let lacks = |(name, asked): &&(String, i128)| {
         let alone = Amounts::from([(name.clone(), *asked)]);
-        idle(cluster, name) < *asked || matches!(fits(cluster, preemptor.queue, &alone), Err(Refusal { dimension: Some(_), .. }))
+        idle(cluster, name) < amount(&sum(&preemptor.members), name)
+            || matches!(fits(cluster, preemptor.queue, &alone), Err(Refusal { dimension: Some(_), .. }))
     };
     let lacked: Vec<String> = dimensions.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
     if lacked.is_empty() { dimensions.into_iter().map(|(name, _)| name).collect() } else { lacked }
@@ -188,7 +189,7 @@ fn is_placed(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) ->
     let after = cluster.without_pods(victims);
     // S3: a member that keeps its place keeps that of its gang.
     let may_go = preemptor.group.preemptable && !preemptor.group.member_keeps;
-    let may_stay = may_go || is_within_entitlement(&after, preemptor.queue, &preemptor.asked);
+    let may_stay = may_go || is_within_entitlement(&after, preemptor.queue, &sum(&preemptor.members));
     fits(&after, preemptor.queue, &preemptor.asked).is_ok() && may_stay && have_nodes(&after, &preemptor.members)
 }
 

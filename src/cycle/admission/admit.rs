@@ -105,6 +105,13 @@ fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<Grou
     Some((facts, asked, group.charged.clone()))
 }
 
+/// Returns what the PodGroup asks for beyond the requests of these members, which are all that it needs now (A1).
+pub(in crate::cycle) fn beyond(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Resources {
+    let Some((_, mut asked, _)) = request_of(cache, key, needed) else { return Resources::new() };
+    needed.iter().filter_map(|uid| cache.pods.get(uid)).for_each(|member| asked.sub(&member.facts.request));
+    asked
+}
+
 /// Returns the request of the PodGroup now (A1); empty where members are missing and it states no minResources.
 #[must_use]
 pub fn requested(cache: &Cache, key: &GroupKey) -> Resources {

@@ -69,14 +69,14 @@ pub(in crate::cycle) fn renew(cache: &mut Cache, timers: &mut Timers, key: &Grou
 }
 
 /// The PodGroup has all nodes that its minimum needs: its admission timeout and its back-off end, and its reservation, but for what it states
-/// beyond its minimum, which it keeps for `time` from the first moment on; none keeps nothing.
-pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, time: Option<Duration>) {
+/// beyond its minimum, which it keeps for `time` from the first moment on.
+pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, time: Duration) {
     cancel_timeout(cache, timers, key);
     let Some(group) = cache.groups.get_mut(key) else { return };
-    group.admission.rest = match (group.admission.rest, time) {
-        (Rest::Owed, Some(time)) => Rest::Until(now.saturating_add(time)),
-        (Rest::Until(until), Some(_)) if until > now => Rest::Until(until),
-        _ => Rest::Over,
+    group.admission.rest = match group.admission.rest {
+        Rest::Owed => Rest::Until(now.saturating_add(time)),
+        Rest::Until(until) if until > now => Rest::Until(until),
+        Rest::Until(_) | Rest::Over => Rest::Over,
     };
     let rest = rest_of(group);
     group.admission.backoff = AdmissionBackoff::default();

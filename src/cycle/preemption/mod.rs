@@ -17,7 +17,7 @@ use crate::accounting::{Bound, Ceiling, Placement};
 use crate::api::{GroupKey, Uid};
 use crate::resources::Resources;
 
-use super::admission::reservation;
+use super::admission::{admit, reservation};
 use super::cache::{Cache, Group};
 use super::explain::{NotPreempted, Refusal};
 use super::plan::{EvictionCause, Plan};
@@ -129,11 +129,13 @@ fn find(
 ) -> Option<Result<reclaim::Preemption, NotPreempted>> {
     let known = state.cache.groups.get(&group.key)?;
     let (last, reservation) = (known.retry.last.clone(), known.admission.reservation.clone());
+    let beyond = beyond(&state.cache, group, members);
     let preemptor = Preemptor {
         group: &group.key,
         reservation: reservation.as_deref().unwrap_or_default(),
         queue: &group.queue,
         members,
+        beyond: &beyond,
         priority: preemption_priority(&state.cache, known, group, members),
         preemptable: state.cache.may_borrow(&group.key),
         last: &last,
@@ -188,9 +190,19 @@ fn nominate(state: &mut SchedulingState, group: &Unplaced, found: &reclaim::Pree
     let queues: BTreeSet<&str> = found.victims.iter().filter_map(|uid| state.cache.accounting.pod(uid)?.queue).collect();
     let cause = if queues.iter().all(|queue| **queue == *group.queue) { EvictionCause::Preemption } else { EvictionCause::Reclaim };
     let until = state.nominations.deadline(&state.cache, &places, &found.victims, now);
+    let beyond = beyond(&state.cache, group, &found.places.iter().map(|(uid, _)| uid.clone()).collect::<Vec<_>>());
     if let Some(eviction) = state.nominate(&group.key, &places, &found.victims, cause, until) {
         plan.evictions.push(eviction);
+        // Its queues take that, too, when the victims are gone.
+        let mut minimum = state.cache.groups.get(&group.key).map(|group| group.charged.clone()).unwrap_or_default();
+        minimum.add(&beyond);
+        reservation::keep_rest(&mut state.cache, &group.key, minimum);
     }
+}
+
+/// What the minimum of the PodGroup asks for beyond these members (A1); nothing for further members.
+fn beyond(cache: &Cache, group: &Unplaced, members: &[Uid]) -> Resources {
+    if group.all_or_none { admit::beyond(cache, &group.key, members) } else { Resources::new() }
 }
 
 /// Records the outcome of an attempt.

@@ -361,7 +361,7 @@ impl SchedulingState {
     }
 
     /// The PodGroup has all nodes that its minimum needs: it reserves only what it states beyond that, for the time of an admission.
-    pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey, now: Duration, time: Option<Duration>) {
+    pub(in crate::cycle) fn satisfied(&mut self, key: &GroupKey, now: Duration, time: Duration) {
         reservation::satisfied(&mut self.cache, &mut self.requeue.timers, key, now, time);
         self.drop_all_places(key);
     }

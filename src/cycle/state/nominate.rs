@@ -142,7 +142,7 @@ impl SchedulingState {
     }
 
     /// Settles every nomination for which something changed, first in a cycle. Returns the binds, which are charged like any placement.
-    pub(in crate::cycle) fn take_fulfilled(&mut self, now: Duration) -> Vec<Bind> {
+    pub(in crate::cycle) fn take_fulfilled(&mut self, now: Duration, rest_time: Duration) -> Vec<Bind> {
         while let Some(key) = self.nominations.take_due(now) {
             self.withdraw_nomination(&key, "timeout");
         }
@@ -152,7 +152,7 @@ impl SchedulingState {
                 Outlook::Waits => {}
                 Outlook::Broken(why) => self.withdraw_nomination(&key, why),
                 Outlook::Ready => match settle(&mut self.cache, &self.nominations, &key) {
-                    Ok(placed) => binds.extend(self.fulfil(&key, &placed, now)),
+                    Ok(placed) => binds.extend(self.fulfil(&key, &placed, now, rest_time)),
                     Err(refusal) => {
                         if let Outlook::Broken(why) = after_refusal(&mut self.cache, &self.nominations, &key, &refusal) {
                             self.withdraw_nomination(&key, why);
@@ -168,14 +168,13 @@ impl SchedulingState {
     }
 
     /// Assumes the gang on its nominated nodes.
-    fn fulfil(&mut self, key: &GroupKey, placed: &[Placement], now: Duration) -> Vec<Bind> {
+    fn fulfil(&mut self, key: &GroupKey, placed: &[Placement], now: Duration, rest_time: Duration) -> Vec<Bind> {
         self.nominations.remove(key);
         let known = self.cache.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
         let minimum =
             known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
         let binds = self.assume_all(key, placed, minimum);
-        // A nominated PodGroup reserves nothing beside its places.
-        self.satisfied(key, now, None);
+        self.satisfied(key, now, rest_time);
         self.judge_group(key, None);
         binds
     }

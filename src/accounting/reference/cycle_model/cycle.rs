@@ -70,6 +70,9 @@ impl CycleModel {
             let mut want = wants.remove(at);
             // A6. A partially bound gang is completed first, and so is one that keeps places (A8).
             let is_completed_first = want.needed > 0 && self.is_partially_bound(&want.group) || !self.life(&want.group).kept.is_empty();
+            // A6: a PodGroup that has its places has reserved for its further members.
+            let has_rest = self.is_satisfied(&want.group) && !positive(&self.life(&want.group).reserved).is_empty();
+            let is_completed_first = is_completed_first || has_rest;
             if first.contains_key(&want.queue) && !is_completed_first {
                 if !self.is_satisfied(&want.group) {
                     self.revoke(&want.group);

@@ -247,7 +247,10 @@ impl CycleModel {
         }
         let mut settled = without;
         settled.pods.retain(|_, pod| !pod.terminating);
-        if settled.pods.len() < self.cluster().pods.len() && self.find_places(&settled, group, self.missing(group)) {
+        // R4: its queues must take what it asks for, and nodes its members.
+        let fits_then =
+            |model: &Self| fits(&settled, &queue, &model.asked(group)).is_ok() && model.find_places(&settled, group, model.missing(group));
+        if settled.pods.len() < self.cluster().pods.len() && fits_then(self) {
             return;
         }
         self.back_off(group, now);

@@ -30,8 +30,10 @@ pub(super) struct Scope<'a> {
     /// The pods with a refused eviction.
     pub(super) eviction_backoff: &'a EvictionBackoff,
     pub(super) preemptor: &'a Preemptor<'a>,
-    /// The request of all members together.
+    /// What the PodGroup asks for (A1).
     pub(super) asked: &'a Resources,
+    /// The request of all members together.
+    pub(super) of_members: &'a Resources,
     pub(super) budgets: Budgets<'a>,
 }
 
@@ -142,7 +144,7 @@ impl Scope<'_> {
         own.len()
     }
 
-    /// R2: returns the resources that F6 refuses, or with fewer idle on all nodes than requested; if there are none, all requested
+    /// R2: returns the resources that F6 refuses, or with fewer idle on all nodes than the members request; if there are none, all requested
     /// resources.
     fn lacking(&self) -> Vec<ResourceName> {
         let asked: Vec<(&ResourceName, Amount)> = self.asked.iter().filter(|(_, asked)| asked.is_positive()).collect();
@@ -156,7 +158,8 @@ impl Scope<'_> {
             let alone = Resources::new().with(name.clone(), asked);
             matches!(self.accounting.fits_queue(self.preemptor.queue, &alone), Err(QueueRefusal::Ceiling(_)))
         };
-        let lacks = |((name, asked), idle): &(&(&ResourceName, Amount), &Amount)| **idle < *asked || refused(name, *asked);
+        let lacks =
+            |((name, asked), idle): &(&(&ResourceName, Amount), &Amount)| **idle < self.of_members.get(name) || refused(name, *asked);
         let lacking: Vec<ResourceName> = asked.iter().zip(&idle).filter(lacks).map(|((name, _), _)| (*name).clone()).collect();
         if lacking.is_empty() {
             return asked.into_iter().map(|(name, _)| name.clone()).collect();

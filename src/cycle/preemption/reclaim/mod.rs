@@ -68,6 +68,8 @@ pub(in crate::cycle) struct Preemptor<'a> {
     pub(in crate::cycle) queue: &'a str,
     /// The members that must be placed, all together, in the order in which they are placed.
     pub(in crate::cycle) members: &'a [Uid],
+    /// What its PodGroup asks for beyond these members (A1): its queues must take it, too.
+    pub(in crate::cycle) beyond: &'a Resources,
     /// The priority of the PodGroup.
     pub(in crate::cycle) priority: i32,
     /// Whether these members may be preempted later.
@@ -127,10 +129,9 @@ pub(in crate::cycle) fn find(
         Ok(places) => return Ok(Preemption { victims: Vec::new(), places }),
         Err(refusal) => refusal,
     };
-    let mut asked = Resources::new();
-    for member in preemptor.members.iter().filter_map(|uid| pods.get(uid)) {
-        asked.add(&member.facts.request);
-    }
+    let of_members = stage.request_of(preemptor);
+    let mut asked = of_members.clone();
+    asked.add(preemptor.beyond);
     if let Some(fault) = stage.unhelpable(preemptor.queue) {
         return Err(NotPreempted::Unplaceable(Box::new(fault)));
     }
@@ -156,6 +157,7 @@ pub(in crate::cycle) fn find(
         eviction_backoff,
         preemptor,
         asked: &asked,
+        of_members: &of_members,
         budgets,
     };
     let found = scope.candidates();

@@ -100,6 +100,13 @@ impl<'w> Stage<'w> {
         self.placer.trial().put_back(uid);
     }
 
+    /// Returns the request of all members together.
+    pub(super) fn request_of(&self, preemptor: &Preemptor<'_>) -> Resources {
+        let mut request = Resources::new();
+        preemptor.members.iter().filter_map(|uid| self.pods.get(uid)).for_each(|member| request.add(&member.facts.request));
+        request
+    }
+
     /// Returns why the queue takes no pod, whatever pods end (T1, T2, O2).
     pub(super) fn unhelpable(&self, queue: &str) -> Option<Refusal> {
         self.accounting().fits_queue(queue, &Resources::new()).err().map(Refusal::from)
@@ -107,6 +114,12 @@ impl<'w> Stage<'w> {
 
     /// Returns the nodes of all members, or why one was not placed. The members are not placed any more when this returns.
     pub(super) fn place_all(&mut self, preemptor: &Preemptor<'_>) -> Result<Places, Refusal> {
+        if !preemptor.beyond.is_zero() {
+            let mut asked = self.request_of(preemptor);
+            asked.add(preemptor.beyond);
+            self.before = Places::new();
+            self.accounting().fits_queue(preemptor.queue, &asked)?;
+        }
         let pods = to_place(self.pods, preemptor.members);
         let needed = u32::try_from(preemptor.members.len()).unwrap_or(u32::MAX);
         let attempt = Attempt { queue: preemptor.queue, pods: &pods, needed, first: needed, preemptable: preemptor.preemptable };

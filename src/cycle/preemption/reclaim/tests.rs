@@ -46,6 +46,7 @@ fn taken_with(state: &mut SchedulingState, name: &str, budgets: Budgets<'_>) -> 
         reservation: name,
         queue: &facts.queue,
         members: &members,
+        beyond: &Resources::new(),
         priority,
         preemptable: facts.preemptable,
         last: &last,

@@ -12,6 +12,7 @@ use crate::api::{GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::{amounts, group, limits, node, pod, queue, running};
+use crate::resources::Resources;
 
 mod forms;
 
@@ -71,6 +72,8 @@ pub(super) struct PreemptingGroup {
     /// Whether its first waiting member is not preemptable.
     pub(super) member_keeps: bool,
     pub(super) reserved: bool,
+    /// Its minResources, beyond what its members request, by so much.
+    pub(super) states: Option<Pair>,
     /// Whether one member runs already. Its priority is 0.
     pub(super) runs: bool,
 }
@@ -132,14 +135,14 @@ fn one() -> impl Strategy<Value = Running> {
 fn preempting_group() -> impl Strategy<Value = PreemptingGroup> {
     let flags = (prop::bool::weighted(0.9), prop::bool::weighted(0.1), prop::bool::weighted(0.2), prop::bool::weighted(0.1));
     (
-        0..LEAVES.len(),
+        (0..LEAVES.len(), prop::option::weighted(0.2, [0..3_i64, 0..2_i64])),
         prop_oneof![3 => 1..3_i64, 1 => 3..5_i64],
         prop::bool::weighted(0.3),
         prop_oneof![3 => 1..3_usize, 1 => Just(3)],
         1..4_i32,
         flags,
     )
-        .prop_map(|(queue, cpu, memory, members, priority, (preemptable, member_keeps, reserved, runs))| PreemptingGroup {
+        .prop_map(|((queue, states), cpu, memory, members, priority, (preemptable, member_keeps, reserved, runs))| PreemptingGroup {
             queue,
             asks: [cpu, i64::from(memory)],
             members,
@@ -147,6 +150,7 @@ fn preempting_group() -> impl Strategy<Value = PreemptingGroup> {
             preemptable,
             member_keeps,
             reserved,
+            states,
             runs,
         })
 }

@@ -44,11 +44,13 @@ enum Outcome {
 
 fn search(facts: &Facts, state: &mut SchedulingState) -> Result<Preemption, NotPreempted> {
     let (key, members, last): (GroupKey, _, _) = (Facts::key(), facts.members(), Facts::no_nodes());
+    let beyond = facts.beyond();
     let preemptor = Preemptor {
         group: &key,
         reservation: "ns/asking",
         queue: facts.queue(),
         members: &members,
+        beyond: &beyond,
         priority: facts.preemptor.priority,
         preemptable: facts.preemptor.preemptable,
         last: &last,

@@ -46,6 +46,18 @@ impl Facts {
         self.preemptor.reserved.then(|| self.preemptor.asks.map(|asks| asks * members))
     }
 
+    /// Returns the minResources of the PodGroup that preempts.
+    fn stated(&self) -> Option<Pair> {
+        let members = i64::try_from(self.preemptor.members).unwrap() + i64::from(self.preemptor.runs);
+        let stated = |(asks, more): (i64, i64)| asks * members + more;
+        let [cpu, memory] = self.preemptor.asks;
+        self.preemptor.states.map(|[more_cpu, more_memory]| [stated((cpu, more_cpu)), stated((memory, more_memory))])
+    }
+
+    pub(in super::super) fn beyond(&self) -> Resources {
+        amounts(&list(self.preemptor.states.unwrap_or_default()))
+    }
+
     pub(in super::super) fn members(&self) -> Vec<Uid> {
         (0..self.preemptor.members).map(|at| Uid::from(format!("ns/m{at}").as_str())).collect()
     }
@@ -103,9 +115,10 @@ impl Facts {
         let member_keeps = if preemptor.member_keeps { " preemptable=not-all" } else { "" };
         let min = preemptor.members + usize::from(preemptor.runs);
         let (queue, asks) = (LEAVES[preemptor.queue], pair(preemptor.asks));
+        let stated = self.stated().map(|stated| format!(" minresources={}", pair(stated))).unwrap_or_default();
         let _ = writeln!(
             text,
-            "group asking in {queue} min={min} asks={asks} times={} priority={}{not_preemptable}{member_keeps}",
+            "group asking in {queue} min={min} asks={asks} times={} priority={}{stated}{not_preemptable}{member_keeps}",
             preemptor.members, preemptor.priority
         );
         if let Some((queue, asks)) = self.waits {
@@ -144,7 +157,8 @@ impl Facts {
         let preemptor = &self.preemptor;
         let min = u32::try_from(preemptor.members).unwrap() + u32::from(preemptor.runs);
         let facts = group("ns", "asking", min, LEAVES[preemptor.queue]);
-        state.apply_group(GroupFacts { preemptable: preemptor.preemptable, ..facts });
+        let min_resources = self.stated().map(|stated| amounts(&list(stated)));
+        state.apply_group(GroupFacts { preemptable: preemptor.preemptable, min_resources, ..facts });
         for (at, (group, facts)) in self.all_pods().iter().enumerate() {
             let seconds = SignedDuration::from_secs(i64::from(facts.created));
             let pod_facts = PodFacts {
