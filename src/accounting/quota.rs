@@ -273,6 +273,12 @@ impl Quota {
         self.charged.subtree(name)
     }
 
+    /// Returns the sum of the reservations in the queue and in all queues below it.
+    #[must_use]
+    pub fn reserved(&self, name: &str) -> &Resources {
+        self.reserved.subtree(name)
+    }
+
     /// Returns one queue, existing or not.
     #[must_use]
     pub fn queue<'a>(&'a self, name: &'a str) -> QueueView<'a> {

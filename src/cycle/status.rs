@@ -12,7 +12,7 @@ use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
 use super::cache::gang::Count;
 use super::cache::phase::{SCHEDULED, phase};
-use super::cache::{Group, Phase};
+use super::cache::{self, Group, Phase};
 use super::explain::{Code, Refusal};
 
 /// The PodGroup waits for nodes: the condition, and the reason of the Event, as in Volcano.
@@ -25,13 +25,19 @@ const NOT_ENOUGH_TASKS: &str = "NotEnoughTasks";
 /// Returns the whole status of the PodGroup. Foreign fields and conditions are kept; a condition with an unchanged status keeps
 /// its time. `message` says why the PodGroup waits.
 #[must_use]
-pub fn status(group: &Group, facts: &GroupFacts, message: impl FnOnce() -> String, now: Timestamp) -> PodGroupStatus {
+pub fn status(
+    group: &Group,
+    facts: &GroupFacts,
+    refusal: Option<&Refusal>,
+    message: impl FnOnce() -> String,
+    now: Timestamp,
+) -> PodGroupStatus {
     let number = |count: u32| i32::try_from(count).ok().filter(|count| *count > 0);
     let (phase, count) = (phase(group, facts), Count::of(group, facts));
     let mut conditions = facts.status.conditions.clone().unwrap_or_default();
     let succeeded = phase == Phase::Completed && group.counts.failed == 0 && count.missing() == 0;
     let satisfied = phase == Phase::Running || succeeded;
-    match group.refusal.as_deref().filter(|_| !satisfied) {
+    match refusal.filter(|_| !satisfied) {
         Some(refusal) => {
             set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), message(), now);
             set(&mut conditions, WAITING, "True", refusal.code().as_str(), String::new(), now);
@@ -48,7 +54,7 @@ pub fn status(group: &Group, facts: &GroupFacts, message: impl FnOnce() -> Strin
             }
             let mut text = format!("at least {} members have nodes", facts.min_member.max(1));
             let further = group.waiting.len();
-            if further > 0 && group.refusal.is_some() {
+            if further > 0 && refusal.is_some() {
                 text = format!("{text}; {further} further members wait: {}", message());
             }
             set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
@@ -110,6 +116,19 @@ pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
         && (one.phase == other.phase || waits(one) && waits(other))
         && ones.len() == others.len()
         && ones.iter().zip(others).all(same_condition)
+}
+
+/// Whether the two say the same, but for who is named as holding quota.
+#[must_use]
+pub fn differ_in_holders_alone(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
+    let [ones, others] = [one, other].map(|status| status.conditions.as_deref().unwrap_or_default());
+    let message = |condition: &'_ PodGroupCondition| condition.message.clone().unwrap_or_default();
+    let alike = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {
+        *one == PodGroupCondition { message: one.message.clone(), ..other.clone() }
+            && cache::differ_in_holders_alone(&message(one), &message(other))
+    };
+    let without = |status: &PodGroupStatus| PodGroupStatus { conditions: None, ..status.clone() };
+    without(one) == without(other) && ones.len() == others.len() && ones.iter().zip(others).all(alike)
 }
 
 /// Whether both are [`WAITING`] with the same cause, but for what most nodes say.

@@ -36,6 +36,7 @@ mod rank;
 mod refused_for_selectors;
 pub(in crate::cycle) mod reservation;
 mod successes;
+mod told;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +51,6 @@ use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFact
 use crate::by_key::ByKey;
 use crate::resources::Resources;
 
-use super::explain::Refusal;
 use super::placement::class::Classes;
 use super::placement::finder::NodeFinder;
 use super::placement::nodes::Nodes;
@@ -64,14 +64,14 @@ pub use changes::{Change, LostMember, Wake};
 pub(in crate::cycle) use demands::Sharing;
 pub(in crate::cycle) use group::victim_priority;
 pub use group::{Counts, Group, Retry};
+pub(in crate::cycle) use holders::HeldBy;
+pub use holders::differ_in_holders_alone;
 pub use phase::Phase;
 pub(in crate::cycle) use pods::to_place;
 pub use pods::{Assumed, Member, State};
 pub use rank::GroupRank;
 pub use reservation::{Admission, AdmissionBackoff};
-
-/// By pod that waits for nodes below a capability: what nodes said, and why its queue would not take it, if it would not.
-pub(in crate::cycle) type Answers = BTreeMap<Uid, (Arc<Refusal>, Option<Arc<Refusal>>)>;
+pub(in crate::cycle) use told::Answers;
 
 /// The objects with a status that may have changed since the last call.
 #[derive(Debug, Default)]

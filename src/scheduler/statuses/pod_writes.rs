@@ -12,12 +12,12 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::Uid;
 use crate::api::pod::PodCondition;
-use crate::cycle::cache::{Member, State as MemberState};
+use crate::cycle::cache::{Member, State as MemberState, differ_in_holders_alone};
 use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::state::SchedulingState;
 
 use super::write_queue::WriteQueue;
-use super::write_throttle::WriteThrottle;
+use super::write_throttle::{Budget, WriteThrottle};
 use super::writer::{MERGE, SETTLE};
 use crate::scheduler::command::{Command, NominatedNode};
 use crate::scheduler::event::Subject;
@@ -29,6 +29,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// A pod that still waits has its Event again at each multiple of this time since its creation, whichever replica leads. The API server
 /// deletes an Event after an hour (`--event-ttl`).
 const REPEAT: Duration = Duration::from_secs(50 * 60);
+
+/// Events over all pods.
+const EVENTS: Budget = Budget { at_once: 100, every: Duration::from_millis(50) };
 
 /// What was written to a waiting pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +67,7 @@ impl PodWrites {
             event_queue: WriteQueue::new(Duration::ZERO),
             written: BTreeMap::new(),
             events: BTreeMap::new(),
-            event_throttle: WriteThrottle::default(),
+            event_throttle: WriteThrottle::new(EVENTS),
         }
     }
 
@@ -164,7 +167,12 @@ impl PodWrites {
             None => NominatedNode::Removed,
         };
         let stands = self.written.get(uid).map(|written| &written.condition).or(member.facts.scheduled_condition.as_ref());
-        if stands == Some(&condition) && nominated == NominatedNode::Stays {
+        let is_no_news = |stands: &PodCondition| {
+            let [stands_message, message] = [stands, &condition].map(|condition| condition.message.as_deref().unwrap_or_default());
+            PodCondition { message: None, ..stands.clone() } == PodCondition { message: None, ..condition.clone() }
+                && differ_in_holders_alone(stands_message, message)
+        };
+        if stands.is_some_and(is_no_news) && nominated == NominatedNode::Stays {
             throttle.forget(&subject);
             return None;
         }

@@ -1,9 +1,9 @@
-//! Limits the writes of conditions in which only the amounts have changed, over all objects together.
+//! Limits writes over all objects together: those of conditions in which only the amounts have changed, and those of Events.
 //!
 //! In a full cluster, pods start and end all the time. The amounts in the conditions of thousands of waiting PodGroups change with them.
 //! The [`WriteQueue`](super::write_queue::WriteQueue) limits the writes to each object, but the sum of these writes would still overload
-//! the API server. So these writes share a budget: a burst of [`AT_ONCE`], then one in each [`EVERY`], in the order of the requests. A
-//! condition with a new reason is written without this budget. The text is computed when the object has its turn.
+//! the API server. So these writes share a [`Budget`]: so many at once, then one in each interval, in the order of the requests. A
+//! condition with a new reason is written without a budget. The text is computed when the object has its turn.
 //!
 //! ```text
 //!          may_write: yes ─────────────────────────────────╮
@@ -16,17 +16,23 @@ use std::time::Duration;
 
 use crate::scheduler::event::Subject;
 
-/// The time between two writes while objects wait.
-const EVERY: Duration = Duration::from_millis(50);
 /// The objects with this number and above come after all others.
 const BEHIND: u64 = 1 << 63;
-/// The burst: the number of writes that need not wait after a quiet time.
-const AT_ONCE: u32 = 100;
+
+/// How many writes there may be over all objects.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// How many need not wait after a quiet time.
+    pub(super) at_once: u32,
+    /// The time between two writes while objects wait.
+    pub(super) every: Duration,
+}
 
 /// The budget, and the objects that wait for it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct WriteThrottle {
-    /// The time at which all writes so far would have ended at one in each [`EVERY`].
+    budget: Budget,
+    /// The time at which all writes so far would have ended at one in each interval.
     spent_until: Duration,
     /// The waiting objects in order.
     order: BTreeMap<u64, Subject>,
@@ -39,6 +45,11 @@ pub(super) struct WriteThrottle {
 }
 
 impl WriteThrottle {
+    /// Creates a throttle that has written nothing.
+    pub(super) const fn new(budget: Budget) -> Self {
+        Self { budget, spent_until: Duration::ZERO, order: BTreeMap::new(), waiting: BTreeMap::new(), turns: BTreeSet::new(), came: 0 }
+    }
+
     /// Returns whether the object may be written now. If not, it waits for its turn.
     pub(super) fn may_write(&mut self, subject: &Subject, now: Duration) -> bool {
         self.may(subject, 0, now)
@@ -91,7 +102,7 @@ impl WriteThrottle {
     pub(super) fn forget(&mut self, subject: &Subject) {
         if self.turns.remove(subject) {
             // The turn needed no write.
-            self.spent_until = self.spent_until.saturating_sub(EVERY);
+            self.spent_until = self.spent_until.saturating_sub(self.budget.every);
         }
         if let Some(number) = self.waiting.remove(subject) {
             self.order.remove(&number);
@@ -105,11 +116,11 @@ impl WriteThrottle {
     }
 
     fn free_at(&self) -> Duration {
-        self.spent_until.saturating_sub(EVERY.saturating_mul(AT_ONCE.saturating_sub(1)))
+        self.spent_until.saturating_sub(self.budget.every.saturating_mul(self.budget.at_once.saturating_sub(1)))
     }
 
     fn spend(&mut self, now: Duration) {
-        self.spent_until = self.spent_until.max(now).saturating_add(EVERY);
+        self.spent_until = self.spent_until.max(now).saturating_add(self.budget.every);
     }
 }
 
@@ -117,13 +128,16 @@ impl WriteThrottle {
 mod tests {
     use super::*;
 
+    const EVERY: Duration = Duration::from_millis(50);
+    const BUDGET: Budget = Budget { at_once: 100, every: EVERY };
+
     fn pod(index: usize) -> Subject {
         Subject::Pod(format!("{index:04}").as_str().into())
     }
 
     #[test]
     fn a_burst_is_written_at_once_and_the_rest_at_a_steady_rate_in_order() {
-        let (mut throttle, mut now) = (WriteThrottle::default(), Duration::from_secs(100));
+        let (mut throttle, mut now) = (WriteThrottle::new(BUDGET), Duration::from_secs(100));
         let written: Vec<_> = (0..300).filter(|index| throttle.may_write(&pod(*index), now)).collect();
         assert_eq!((written.len(), written.last()), (100, Some(&99)));
         assert_eq!(throttle.next(), Some(now + EVERY));
@@ -148,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_write_that_repeats_something_waits_behind_all_with_news() {
-        let (mut throttle, now) = (WriteThrottle::default(), Duration::ZERO);
+        let (mut throttle, now) = (WriteThrottle::new(BUDGET), Duration::ZERO);
         assert!((0..100).all(|index| throttle.may_write(&pod(index), now)));
         assert!(!throttle.may_repeat(&pod(100), now) && !throttle.may_repeat(&pod(101), now) && !throttle.may_write(&pod(102), now));
         // It has news by now.
@@ -159,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_object_that_needs_no_write_is_forgotten() {
-        let (mut throttle, now) = (WriteThrottle::default(), Duration::ZERO);
+        let (mut throttle, now) = (WriteThrottle::new(BUDGET), Duration::ZERO);
         (0..103).for_each(|index| _ = throttle.may_write(&pod(index), now));
         throttle.forget(&pod(101));
         let later = now + EVERY;

@@ -23,7 +23,7 @@ use crate::runtime::lanes::{Lanes, Slots};
 
 use super::pod_writes::PodWrites;
 use super::write_queue::WriteQueue;
-use super::write_throttle::WriteThrottle;
+use super::write_throttle::{Budget, WriteThrottle};
 use super::written::{WrittenQueue, WrittenStatus};
 use crate::scheduler::command::{Command, MADE, UNKNOWN_FIELD};
 use crate::scheduler::event::{Subject, WriteOutcome};
@@ -39,6 +39,9 @@ const START: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The status writes under way: as many for one namespace as there were for all, when all namespaces shared them. Binds have their own limit.
 const SLOTS: Slots = Slots { all: 16, lane: 8, slow_lane: 1, slow: 8 };
+/// Conditions in which only amounts have changed, over all PodGroups and pods. A few are always of the moment; of thousands that wait in a
+/// full cluster nobody reads each, and every pod that ends changes all of them.
+const AMOUNTS: Budget = Budget { at_once: 20, every: Duration::from_secs(5) };
 /// The time in which a write usually ends. Then its namespace counts as slow.
 const EXPECTED: Duration = Duration::from_secs(3);
 
@@ -89,7 +92,7 @@ impl StatusWriter {
             group_status: BTreeMap::new(),
             queue_status: BTreeMap::new(),
             queue_writes: BTreeMap::new(),
-            throttle: WriteThrottle::default(),
+            throttle: WriteThrottle::new(AMOUNTS),
             events: BTreeMap::new(),
             queue_events: BTreeMap::new(),
             merging: BTreeMap::new(),
@@ -258,24 +261,25 @@ impl StatusWriter {
             Some(written) => Cow::Owned(GroupFacts { status: written.status.clone(), ..(**facts).clone() }),
             None => Cow::Borrowed(&**facts),
         };
-        let said =
-            LazyCell::new(|| group.refusal.as_ref().map(|refusal| scheduling.cache().group_message(group, refusal)).unwrap_or_default());
-        let wanted = status::status(group, &stands, || said.clone(), now.wall);
+        let refusal = scheduling.cache().why_group_waits(group);
+        let said = LazyCell::new(|| refusal.as_deref().map(|refusal| scheduling.cache().group_message(group, refusal)).unwrap_or_default());
+        let wanted = status::status(group, &stands, refusal.as_deref(), || said.clone(), now.wall);
         let subject = Subject::Group(key.clone());
-        if wanted == stands.status {
+        if wanted == stands.status || status::differ_in_holders_alone(&wanted, &stands.status) {
             self.throttle.forget(&subject);
             self.merging.remove(key);
             return None;
         }
-        let only_amounts_changed = group.refusal.is_some() && status::says_the_same(&wanted, &stands.status);
+        let only_amounts_changed = refusal.is_some() && status::says_the_same(&wanted, &stands.status);
         if only_amounts_changed && !self.throttle.may_write(&subject, now.since_start) {
             return None;
         }
         self.throttle.forget(&subject);
         self.merging.remove(key);
         // After a restart the refusal that the status shows already causes no Event.
-        let refusal = group.refusal.as_deref().filter(|_| !runs_out(group, facts));
-        let event = self.event(key, &facts.uid, refusal.map(Refusal::code), || said.clone()).filter(|_| !only_amounts_changed);
+        // Nor does one without members, as its creator makes them now.
+        let told = refusal.as_deref().filter(|_| group.refusal.is_some() && !runs_out(group, facts));
+        let event = self.event(key, &facts.uid, told.map(Refusal::code), || said.clone()).filter(|_| !only_amounts_changed);
         // It comes with the first status, so this Event needs no memory. `kubectl podgroup why` shows the fields as long as the PodGroup waits.
         let unknown = facts.unknown.as_ref().filter(|_| stands.status.phase.is_none());
         let unknown = unknown.map(|fault| (UNKNOWN_FIELD.to_owned(), fault.to_string()));
