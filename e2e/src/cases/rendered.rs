@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Pod, Secret};
+use k8s_openapi::api::core::v1::{Event, Pod, ResourceQuota, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -123,9 +123,18 @@ async fn with_defaults(cluster: &Cluster, seen: &mut Vec<String>) -> Result<()> 
     delete(&client, "spread").await
 }
 
-/// `helm test` succeeds once its pod has run to its end. No kubelet is here, so the case ends it.
+/// `helm test` succeeds once its pod has run to its end, also where a ResourceQuota demands limits. No kubelet is here, so the case ends it.
 async fn helm_test(cluster: &Cluster) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), chart::NAMESPACE);
+    let quotas: Api<ResourceQuota> = Api::namespaced(cluster.client(), chart::NAMESPACE);
+    let hard = json!({"requests.cpu": "10", "requests.memory": "10Gi", "limits.cpu": "10", "limits.memory": "10Gi"});
+    let quota = serde_json::from_value(json!({"metadata": {"name": "limits"}, "spec": {"hard": hard}}))?;
+    quotas.create(&PostParams::default(), &quota).await?;
+    wait_until(secs(20), "the quota is counted", || async {
+        let counted = quotas.get("limits").await?.status.is_some_and(|status| status.used.is_some());
+        Ok(Seen::when(counted, || "no status".to_owned()))
+    })
+    .await?;
     let runs_to_its_end = async {
         wait_until(secs(60), "the pod of helm test runs", || async {
             let phase = pods.get_opt("podgroup-test").await?.and_then(|pod| pod.status?.phase);
@@ -139,6 +148,7 @@ async fn helm_test(cluster: &Cluster) -> Result<()> {
     let helm = cluster.run("helm", &["test", "podgroup", "--namespace", chart::NAMESPACE, "--timeout", "60s"]);
     let (said, ()) = tokio::try_join!(helm, runs_to_its_end)?;
     ensure!(said.contains("Succeeded"), "helm test says {said}");
+    quotas.delete("limits", &DeleteParams::default()).await?;
     Ok(())
 }
 
