@@ -269,7 +269,7 @@ async fn judge(case: &Case, name: &str, mut world: World) -> Judged {
         kept = artifacts::keep(&mut world, &run).await.ok();
     }
     // The rules of a cluster at rest hold only without faults.
-    if let Err(error) = world.calm().await {
+    if let Err(error) = world.end_faults().await {
         reasons.push(say::brief(&error));
     }
     // After a failure some faults may not have had their turn.

@@ -14,7 +14,7 @@ use tokio::process::Command;
 use crate::kit::Kit;
 use crate::scratch::Scratch;
 use crate::wait::{Seen, secs, wait_until};
-use crate::{kubeconfig, kubelets, say};
+use crate::{kubeconfig, kwok_stages, say};
 
 /// kwokctl chooses free ports and binds them later. Another process may be faster, so the start is tried again.
 const ATTEMPTS: u32 = 3;
@@ -251,8 +251,8 @@ async fn create(kit: &Kit, scratch: &Scratch, options: &ClusterOptions, kubeconf
         flag("disable-qps-limits", "true".to_owned());
     }
     if options.jobs_run_on {
-        let config = scratch.path("kubelets.yaml");
-        std::fs::write(&config, kubelets::JOBS_RUN_ON)?;
+        let config = scratch.path("stages.yaml");
+        std::fs::write(&config, kwok_stages::JOBS_RUN_ON)?;
         flag("config", config.display().to_string());
     }
     if !options.feature_gates.is_empty() {

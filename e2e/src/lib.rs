@@ -32,7 +32,7 @@ pub mod http;
 pub mod https;
 pub mod kit;
 pub mod kubeconfig;
-pub mod kubelets;
+pub mod kwok_stages;
 pub mod leaders;
 pub mod lease;
 pub mod load;

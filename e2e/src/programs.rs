@@ -1,12 +1,12 @@
 //! Runs the two programs as local processes, with logs in the run's folder. A case can kill and restart them.
 //!
 //! A program that ends by itself fails the case, whatever else happened (rule 8 of the observer). An exception is a program that a
-//! [`Kubelet`] manages and that has lost its lease: it is started again.
+//! [`Restarts`] manages and that has lost its lease: it is started again.
 
 mod again;
-mod kubelet;
 mod ports;
 mod process;
+mod restarts;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -20,9 +20,9 @@ use crate::scratch::Scratch;
 use crate::wait::{DeadlinePassed, Seen, in_time, millis, secs, wait_until};
 use crate::{chart, http};
 
-pub use kubelet::{Kubelet, LEASE};
 pub(crate) use ports::free_port;
 use process::{Process, Shared, State};
+pub use restarts::{LEASE, Restarts};
 
 /// Flags for requests that last up to a minute. By default one without an answer ends after ten seconds, and a leader's ends with its
 /// lease; a write is then sent again.

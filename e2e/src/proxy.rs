@@ -102,25 +102,25 @@ pub(crate) async fn next_client(listener: &TcpListener) -> TcpStream {
 
 async fn accept(listener: TcpListener, server: u16, faults: watch::Receiver<Faults>, seed: u64) {
     let mut connections = JoinSet::new();
-    let mut dice = Dice(seed);
+    let mut random = SeededRandom(seed);
     loop {
         while connections.try_join_next().is_some() {}
         let client = next_client(&listener).await;
         if !faults.borrow().refuse {
-            connections.spawn(serve(client, server, faults.clone(), Dice(dice.roll())));
+            connections.spawn(serve(client, server, faults.clone(), SeededRandom(random.draw_number())));
         }
     }
 }
 
-async fn serve(client: TcpStream, server: u16, mut faults: watch::Receiver<Faults>, mut dice: Dice) {
+async fn serve(client: TcpStream, server: u16, mut faults: watch::Receiver<Faults>, mut random: SeededRandom) {
     let generation = faults.borrow().generation;
     let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { return };
     // Without this the proxy itself would add delays: small writes would wait for each other's acknowledgement.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let second = Dice(dice.roll());
-    let up = pump(from_client, to_server, faults.clone(), |faults| faults.to_server, dice);
+    let second = SeededRandom(random.draw_number());
+    let up = pump(from_client, to_server, faults.clone(), |faults| faults.to_server, random);
     let down = pump(from_server, to_client, faults.clone(), |faults| faults.to_client, second);
     tokio::select! {
         // An end of only one direction is a half-closed connection, which HTTP clients may use. Both directions must end.
@@ -135,14 +135,14 @@ async fn pump(
     mut to: impl AsyncWrite + Unpin,
     faults: watch::Receiver<Faults>,
     which: fn(&Faults) -> Delay,
-    mut dice: Dice,
+    mut random: SeededRandom,
 ) {
     let (sender, mut receiver) = mpsc::channel::<(Instant, Vec<u8>)>(IN_FLIGHT);
     let read = async move {
         let mut buffer = vec![0; 16 * 1024];
         let mut last = Instant::now();
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
-            let delay = dice.draw(which(&faults.borrow()));
+            let delay = random.draw(which(&faults.borrow()));
             // Not before an earlier chunk: TCP keeps the order.
             last = last.max(Instant::now() + delay);
             let chunk = buffer.get(..length).unwrap_or_default().to_vec();
@@ -165,11 +165,11 @@ async fn pump(
 
 /// A small random generator (splitmix64). The same seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
-pub struct Dice(pub u64);
+pub struct SeededRandom(pub u64);
 
-impl Dice {
+impl SeededRandom {
     /// Returns the next number.
-    pub fn roll(&mut self) -> u64 {
+    pub fn draw_number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -183,7 +183,7 @@ impl Dice {
             Delay::Fixed(duration) => duration,
             Delay::Between(least, most) => {
                 let span = u64::try_from(most.saturating_sub(least).as_micros()).unwrap_or(u64::MAX);
-                least + Duration::from_micros(self.roll() % span.saturating_add(1))
+                least + Duration::from_micros(self.draw_number() % span.saturating_add(1))
             }
         }
     }
@@ -271,8 +271,8 @@ mod tests {
     #[test]
     fn the_same_seed_draws_the_same_delays_within_their_range() {
         let draw = |seed| {
-            let mut dice = Dice(seed);
-            (0..100).map(|_| dice.draw(Delay::Between(millis(200), millis(500)))).collect::<Vec<_>>()
+            let mut random = SeededRandom(seed);
+            (0..100).map(|_| random.draw(Delay::Between(millis(200), millis(500)))).collect::<Vec<_>>()
         };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::case::{Case, collect, run_one};
 use crate::faults::Faults;
-use crate::proxy::Dice;
+use crate::proxy::SeededRandom;
 use crate::report::{Outcome, sum_up};
 use crate::say;
 
@@ -38,11 +38,11 @@ pub async fn run(table: &[Case], plan: &Plan) -> Result<bool> {
         table.iter().filter(|case| case.setup.faults == Faults::Mix || case.only_in_soak).filter(wanted).cloned().collect();
     ensure!(!chosen.is_empty(), "none of these cases is part of the soak");
     say::line(format!("soak of {} cases for {:?}, seed {}, {} at once", chosen.len(), plan.time, plan.seed, plan.jobs.max(1)));
-    let (start, mut dice) = (Instant::now(), Dice(plan.seed));
+    let (start, mut random) = (Instant::now(), SeededRandom(plan.seed));
     let (mut running, mut outcomes): (JoinSet<Outcome>, Vec<Outcome>) = (JoinSet::new(), Vec::new());
     for round in 1_u32.. {
         for last in (1..chosen.len()).rev() {
-            let other = usize::try_from(dice.roll() % (last as u64 + 1))?;
+            let other = usize::try_from(random.draw_number() % (last as u64 + 1))?;
             chosen.swap(last, other);
         }
         for case in &chosen {
@@ -55,7 +55,7 @@ pub async fn run(table: &[Case], plan: &Plan) -> Result<bool> {
                 }
                 return Ok(sum_up(&outcomes, start.elapsed()));
             }
-            running.spawn(run_one(case.clone(), format!("{}#{round}", case.id), dice.roll()));
+            running.spawn(run_one(case.clone(), format!("{}#{round}", case.id), random.draw_number()));
         }
     }
     Ok(false)

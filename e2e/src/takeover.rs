@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::lease::{holder, wait_holder};
 use crate::objects::make_node;
 use crate::programs::Program;
-use crate::proxy::{Dice, Proxy};
+use crate::proxy::{Proxy, SeededRandom};
 use crate::replica::Replica;
 use crate::say;
 use crate::scratch::{self, Scratch};
@@ -72,14 +72,14 @@ async fn rounds(world: &mut World, repeat: u32, table: &mut Vec<String>) -> Resu
     second.program.wait_ready().await?;
     table.push("| the leader's end | runs | Lease: min | median | max | PodGroup: min | median | max |".to_owned());
     table.push("|---|---|---|---|---|---|---|---|".to_owned());
-    let mut dice = Dice(world.seed);
+    let mut random = SeededRandom(world.seed);
     for way in [Way::Clean, Way::Killed, Way::Cut] {
         let mut all = Vec::new();
         for round in 1..=repeat {
             // Before each round: a leader that has led for a while, and a second replica that has seen it.
             wait_holder(&client, LONGEST, "any replica", |holder| !holder.is_empty()).await?;
             // A random moment between two renewals.
-            sleep(secs(5) + millis(dice.roll() % 2000)).await;
+            sleep(secs(5) + millis(random.draw_number() % 2000)).await;
             let name = format!("takeover-{way:?}-{round}").to_lowercase();
             let took = one(world, &mut second, way, &name).await.with_context(|| format!("{}, run {round}", way.name()))?;
             say::line(format!("{}: Lease {:.2} s, PodGroup {:.2} s", way.name(), took.lease.as_secs_f64(), took.group.as_secs_f64()));

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::chart;
 use crate::lease::leases;
 use crate::programs::Program;
-use crate::proxy::Dice;
+use crate::proxy::SeededRandom;
 use crate::say;
 use crate::wait::{millis, secs};
 use crate::world::{LEASE_OF_TWO_SECONDS, World};
@@ -67,30 +67,31 @@ struct Turn {
 /// The order of blows, drawn from a seed. Of each three in a row one is of each kind. The first three hit the leader of the scheduler.
 #[derive(Clone, Debug)]
 struct Order {
-    dice: Dice,
+    random: SeededRandom,
     left: Vec<Blow>,
     drawn: u32,
 }
 
 impl Order {
     fn new(seed: u64) -> Self {
-        Self { dice: Dice(seed), left: Vec::new(), drawn: 0 }
+        Self { random: SeededRandom(seed), left: Vec::new(), drawn: 0 }
     }
 
     fn next(&mut self) -> Turn {
         if self.left.is_empty() {
             let lease = secs(LEASE_OF_TWO_SECONDS);
-            let long = self.dice.roll().is_multiple_of(2);
-            let frozen = if long { lease + millis(1000 + self.dice.roll() % 4000) } else { millis(500 + self.dice.roll() % 3000) };
+            let long = self.random.draw_number().is_multiple_of(2);
+            let frozen =
+                if long { lease + millis(1000 + self.random.draw_number() % 4000) } else { millis(500 + self.random.draw_number() % 3000) };
             self.left = vec![Blow::Stop, Blow::Kill, Blow::Freeze(frozen)];
-            self.left.rotate_left(usize::try_from(self.dice.roll() % 3).unwrap_or(0));
-            if self.dice.roll().is_multiple_of(2) {
+            self.left.rotate_left(usize::try_from(self.random.draw_number() % 3).unwrap_or(0));
+            if self.random.draw_number().is_multiple_of(2) {
                 self.left.reverse();
             }
         }
         self.drawn = self.drawn.saturating_add(1);
-        let pause = millis(3000 + self.dice.roll() % 4000);
-        let mut mostly = || !self.dice.roll().is_multiple_of(4);
+        let pause = millis(3000 + self.random.draw_number() % 4000);
+        let mut mostly = || !self.random.draw_number().is_multiple_of(4);
         let first = self.drawn <= 3;
         let (of_scheduler, leader) = (mostly() || first, mostly() || first);
         let name = if of_scheduler { chart::SCHEDULER } else { chart::CONTROLLER };

@@ -4,8 +4,8 @@
 
 pub mod events;
 pub mod kinds;
-pub mod kubelet;
 pub mod owner;
+pub mod pod_status;
 
 use std::collections::BTreeMap;
 

@@ -11,8 +11,8 @@ use crate::cluster::{Cluster, ClusterOptions};
 use crate::faults::{Counts, Faults, HttpProxy, Mix, PATIENCE, Rate, Rule, Told, add};
 use crate::objects::SCHEDULER_NAME;
 use crate::observer::JudgedConstraints;
-use crate::programs::{Kubelet, LEASE, Program, shipped};
-use crate::proxy::{Dice, Proxy};
+use crate::programs::{LEASE, Program, Restarts, shipped};
+use crate::proxy::{Proxy, SeededRandom};
 use crate::rights::{self, Rights};
 use crate::scratch::Scratch;
 pub use crate::setup::Setup;
@@ -25,14 +25,14 @@ pub struct World {
     // Fields are dropped in this order: users of the cluster before the cluster.
     watched: Option<Watched>,
     /// Only under the mix of faults.
-    kubelet: Option<Kubelet>,
+    restarts: Option<Restarts>,
     controller: Option<Side>,
     scheduler: Option<Side>,
     /// The second replicas.
     seconds: Vec<Side>,
     cluster: Cluster,
     patience: Patience,
-    /// Whether [`Self::storm`] starts a mix.
+    /// Whether [`Self::begin_fault_mix`] starts a mix.
     mixed: bool,
     /// How many bindings the observer has judged by constraints, once it has ended.
     judged: JudgedConstraints,
@@ -81,7 +81,7 @@ impl World {
         let cluster = Cluster::start_in(scratch, options).await?;
         Ok(Self {
             watched: None,
-            kubelet: None,
+            restarts: None,
             controller: None,
             scheduler: None,
             seconds: Vec::new(),
@@ -104,8 +104,8 @@ impl World {
             true => Watched::without_oracle(&self.cluster, &setup.schedulers()).await?,
             false => Watched::start(&self.cluster, &setup.schedulers()).await?,
         });
-        let mut dice = Dice(self.seed);
-        let mut seed = || (!setup.no_proxies).then(|| dice.roll());
+        let mut random = SeededRandom(self.seed);
+        let mut seed = || (!setup.no_proxies).then(|| random.draw_number());
         let of = |account, number| Replica { account, number, of_two: setup.replicas, flags: setup.flags(account) };
         let mut controller = self.side(of(chart::CONTROLLER, 1), seed(), setup.faults).await?;
         let mut scheduler = match setup.stock_places {
@@ -129,12 +129,12 @@ impl World {
         self.seconds = seconds;
         if setup.faults == Faults::Mix {
             let (absences, patience) = (self.watched.as_ref().map(Watched::absences), self.patience());
-            self.kubelet = Some(match setup.replicas {
-                true => Kubelet::of_two(self.programs(), patience),
-                false => Kubelet::start(self.programs(), absences, patience),
+            self.restarts = Some(match setup.replicas {
+                true => Restarts::of_two(self.programs(), patience),
+                false => Restarts::start(self.programs(), absences, patience),
             });
         }
-        self.storm();
+        self.begin_fault_mix();
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl World {
 
     /// Starts the mix of faults (again), if the settings have one: waits and the observer's graces are longer from now on. It is on when the programs
     /// are ready.
-    pub fn storm(&self) {
+    pub fn begin_fault_mix(&self) {
         if !self.mixed {
             return;
         }
@@ -233,7 +233,7 @@ impl World {
                     patience.obeys(more);
                     longer.iter().for_each(|longer| longer.longer(PATIENCE + more));
                 });
-                faults.begin(Mix { seed: Dice(self.seed ^ number).roll(), rate }, told);
+                faults.begin(Mix { seed: SeededRandom(self.seed ^ number).draw_number(), rate }, told);
                 self.patience.set(PATIENCE);
                 self.watched.iter().for_each(|watched| watched.patient(PATIENCE));
             }
@@ -242,10 +242,10 @@ impl World {
 
     /// Ends the mix of faults and waits until no delayed request is left and every program leads again; from now on the deadlines of the
     /// table hold. It must be called before "within N s of the end" of a case. Without faults it does nothing.
-    pub async fn calm(&self) -> Result<()> {
-        try_join_all(self.fault_proxies().map(HttpProxy::calm)).await?;
-        if let Some(kubelet) = &self.kubelet {
-            kubelet.all_back().await?;
+    pub async fn end_faults(&self) -> Result<()> {
+        try_join_all(self.fault_proxies().map(HttpProxy::end_faults)).await?;
+        if let Some(restarts) = &self.restarts {
+            restarts.all_back().await?;
         }
         self.patience.set(Duration::ZERO);
         self.watched.iter().for_each(Watched::strict);
@@ -253,24 +253,24 @@ impl World {
     }
 
     /// Adds a rule for the requests of the scheduler. Only with faults in the settings.
-    pub fn aim(&self, rule: Rule) -> Result<()> {
-        self.aimed()?.rule(rule);
+    pub fn inject(&self, rule: Rule) -> Result<()> {
+        self.scheduler_faults()?.rule(rule);
         Ok(())
     }
 
     /// Lets the requests of the scheduler go that are held at this moment ([`crate::faults::Fault::HoldRequest`]). Returns how many were
     /// held or delayed.
     pub fn let_go(&self) -> Result<usize> {
-        Ok(self.aimed()?.release())
+        Ok(self.scheduler_faults()?.release())
     }
 
     /// Returns how often this kind of fault (see [`crate::faults::KINDS`]) has hit a request of the scheduler.
     pub fn hits(&self, kind: &str) -> Result<u64> {
-        Ok(self.aimed()?.counts().get(kind).copied().unwrap_or_default())
+        Ok(self.scheduler_faults()?.counts().get(kind).copied().unwrap_or_default())
     }
 
     /// Returns the fault proxy before the scheduler. Only with faults in the settings.
-    pub fn aimed(&self) -> Result<&HttpProxy> {
+    pub fn scheduler_faults(&self) -> Result<&HttpProxy> {
         self.scheduler.as_ref().and_then(|side| side.faults.as_ref()).context("no fault proxy lies before the scheduler")
     }
 

@@ -43,7 +43,7 @@ pub(super) async fn every_binding_fails_differently(w: &mut World) -> Result<()>
     make_queue(&client, "team", None, &[("cpu", "10")]).await?;
     make_podgroup(&client, "gang", json!({"minMember": 10, "queue": "team"})).await?;
     for (name, fault) in WRONG {
-        aim(w, Some(name), fault)?;
+        inject(w, Some(name), fault)?;
         make_member(&client, name, "gang", &[("cpu", "1")]).await?;
     }
     wait_until(secs(10), "every pod without a cut, lost or late binding is bound", || async {
@@ -67,7 +67,7 @@ pub(super) async fn node_gone(w: &mut World) -> Result<()> {
     make_node(&client, "n1", &[("cpu", "1"), ("memory", "16Gi")]).await?;
     // The binding is decided, and then late by as much as the fault delays it.
     w.watched()?.patient(millis(1500));
-    aim(w, None, Fault::DelayRequest(millis(1500)))?;
+    inject(w, None, Fault::DelayRequest(millis(1500)))?;
     Workload::new("first").make(&client).await?;
     wait_delayed(w, 1).await?;
     let nodes: Api<Node> = Api::all(client.clone());
@@ -183,8 +183,8 @@ pub(super) async fn webhook_without_backend(w: &mut World) -> Result<()> {
 }
 
 /// Injects a fault into the next binding (of this pod).
-fn aim(w: &World, name: Option<&'static str>, fault: Fault) -> Result<()> {
-    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name, fault, times: 1 })
+fn inject(w: &World, name: Option<&'static str>, fault: Fault) -> Result<()> {
+    w.inject(Rule { verb: Some(Verb::Create), resource: "pods/binding", name, fault, times: 1 })
 }
 
 /// Waits until `count` bindings have been delayed.

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::seen::accounting_matches_api;
 use crate::lease::transitions;
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, field, make_node, make_pod, make_podgroup, make_queue_of, podgroups};
-use crate::proxy::Dice;
+use crate::proxy::SeededRandom;
 use crate::unrest::{self, Blows};
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_running};
@@ -39,7 +39,7 @@ pub(super) async fn two_replicas(w: &mut World, seconds: u64) -> Result<()> {
     let before = transitions(&client, chart::SCHEDULER).await?;
     let (made, blows) = tokio::try_join!(load(client.clone(), seed, end), unrest::until(w, seed, end))?;
     say::line("        the load and the blows are over");
-    w.calm().await?;
+    w.end_faults().await?;
     say::line("        no fault is left");
     whole_or_unbound(&client).await?;
     accounting_matches_api(w).await?;
@@ -74,30 +74,30 @@ async fn stage(client: &Client) -> Result<()> {
 
 /// Creates gangs until `end`, and deletes one for each where there are too many. Returns how many it made.
 async fn load(client: Client, seed: u64, end: Instant) -> Result<u64> {
-    let (mut dice, mut alive, mut made) = (Dice(seed ^ 0x10ad), Vec::new(), 0_u64);
+    let (mut random, mut alive, mut made) = (SeededRandom(seed ^ 0x10ad), Vec::new(), 0_u64);
     while Instant::now() < end {
         let name = format!("gang-{made}");
-        gang(&client, &name, &mut dice).await?;
+        gang(&client, &name, &mut random).await?;
         alive.push(name);
         made += 1;
         if alive.len() > GANGS {
             // Not always the oldest: a queue's first gang would never go before the others.
-            let choice = usize::try_from(dice.roll() % 4)?;
+            let choice = usize::try_from(random.draw_number() % 4)?;
             remove(&client, &alive.remove(choice)).await?;
         }
         // This is not a wait: it is the pace of the load.
-        sleep(millis(200 + dice.roll() % 400)).await;
+        sleep(millis(200 + random.draw_number() % 400)).await;
     }
     Ok(made)
 }
 
 /// Creates one to four members of 500m to 1500m cpu; all but perhaps one are needed.
-async fn gang(client: &Client, name: &str, dice: &mut Dice) -> Result<()> {
-    let members = 1 + dice.roll() % 4;
-    let needed = if members > 2 && dice.roll().is_multiple_of(3) { members - 1 } else { members };
-    let queue = LEAVES.get(usize::try_from(dice.roll() % 3)?).copied().unwrap_or("right");
-    let class = if dice.roll().is_multiple_of(4) { "high" } else { "low" };
-    let cpu = format!("{}m", 500 * (1 + dice.roll() % 3));
+async fn gang(client: &Client, name: &str, random: &mut SeededRandom) -> Result<()> {
+    let members = 1 + random.draw_number() % 4;
+    let needed = if members > 2 && random.draw_number().is_multiple_of(3) { members - 1 } else { members };
+    let queue = LEAVES.get(usize::try_from(random.draw_number() % 3)?).copied().unwrap_or("right");
+    let class = if random.draw_number().is_multiple_of(4) { "high" } else { "low" };
+    let cpu = format!("{}m", 500 * (1 + random.draw_number() % 3));
     make_podgroup(client, name, json!({"minMember": needed, "queue": queue, "priorityClassName": class})).await?;
     for number in 0..members {
         let pod = json!({

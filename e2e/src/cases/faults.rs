@@ -29,7 +29,7 @@ struct Lab {
 /// Injects every kind of fault, one after the other.
 pub(super) async fn each_kind_is_as_described(w: &mut World) -> Result<()> {
     let lab = Lab::new(w).await?;
-    // This is the first step: a later `calm` would wait for the `Retry-After` of an hour.
+    // This is the first step: a later `end_faults` would wait for the `Retry-After` of an hour.
     lab.lateness().await.context("lateness")?;
     lab.refusals().await.context("refusals")?;
     lab.delays().await.context("delays")?;
@@ -155,8 +155,8 @@ impl Lab {
             Ok(Seen::when(!self.exists("late").await?, || "it is handled".to_owned()))
         })
         .await?;
-        // `calm` waits until the late request has arrived.
-        self.proxy.calm().await?;
+        // `end_faults` waits until the late request has arrived.
+        self.proxy.end_faults().await?;
         ensure!(self.exists("late").await?, "the late request was never handled");
         Ok(())
     }

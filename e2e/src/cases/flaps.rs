@@ -50,7 +50,7 @@ pub(super) async fn together(w: &mut World, times: u32, pause: Duration) -> Resu
             sleep(pause).await;
         }
     }
-    w.calm().await?;
+    w.end_faults().await?;
     let both = async { tokio::try_join!(settled(&client, &deployments), settled_sets(&client, &sets)) };
     both.await.map(drop)
 }

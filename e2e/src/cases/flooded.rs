@@ -62,8 +62,8 @@ async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> 
         .spawn()?;
     let mut lines = BufReader::new(flood.stdout.take().context("its output")?).lines();
     ensure!(lines.next_line().await?.as_deref() == Some("begun"), "the flood did not begin");
-    let mut kubelet = Kubelet::default();
-    let probing = kubelet.probe(probed, pid);
+    let mut probes = Probes::default();
+    let probing = probes.probe(probed, pid);
     let said = tokio::select! {
         said = lines.next_line() => said?.context("the flood printed no numbers")?,
         wrong = probing => return wrong.map(|never| match never {}),
@@ -78,17 +78,17 @@ async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> 
          the slowest took {:.0?}; at most {} files (before: {files}); {:.1} MiB, at most {peak:.1}",
         seconds.len(),
         said.get("failed").and_then(Value::as_u64).unwrap_or(0),
-        kubelet.probes,
-        kubelet.failed,
-        kubelet.slowest,
-        kubelet.most_files,
+        probes.probes,
+        probes.failed,
+        probes.slowest,
+        probes.most_files,
         memory.now,
     ));
     ensure!(best >= LEAST, "only {best} connections in the best second");
     // The kernel drops a connection where many come at once, and the client asks again after a second, which is the timeout. A machine that
     // stands still fails one probe of each port, however long. One failed probe restarts no program.
-    ensure!(kubelet.failed * 5 <= kubelet.probes, "{} of {} probes failed: {:?}", kubelet.failed, kubelet.probes, kubelet.why);
-    ensure!(kubelet.most_files <= files + FILES, "the program had {} files open, {files} before", kubelet.most_files);
+    ensure!(probes.failed * 5 <= probes.probes, "{} of {} probes failed: {:?}", probes.failed, probes.probes, probes.why);
+    ensure!(probes.most_files <= files + FILES, "the program had {} files open, {files} before", probes.most_files);
     wait_until(secs(30), "files and memory are back", || async {
         let (now, open) = (process::memory(pid)?.now, process::open_files(pid)?);
         let back = open <= files + 4 && now <= memory.now * 1.1 + 8.0;
@@ -99,7 +99,7 @@ async fn flooded(name: &str, port: u16, pid: u32, probed: &[u16]) -> Result<()> 
 
 /// The probes of a kubelet, and what it saw.
 #[derive(Default)]
-struct Kubelet {
+struct Probes {
     probes: usize,
     failed: usize,
     /// By port.
@@ -111,7 +111,7 @@ struct Kubelet {
 
 enum Never {}
 
-impl Kubelet {
+impl Probes {
     /// Probes each port every second, until it would kill a program.
     async fn probe(&mut self, ports: &[u16], pid: u32) -> Result<Never> {
         let mut ticks = interval(secs(1));

@@ -11,7 +11,7 @@ use super::old_views::cordon;
 use super::seen::{group_says_within, pods_wait_for, queue_uses_within};
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, has_node, make_member, make_node, make_podgroup, make_queue, patch_queue};
 use crate::wait::{Seen, holds_for, secs, wait_until};
-use crate::workloads::kubelet;
+use crate::workloads::pod_status;
 use crate::workloads::{MIN_MEMBER, Workload, phases, pods_of, wait_running};
 use crate::world::World;
 
@@ -34,7 +34,7 @@ pub(super) async fn what_ended_holds_nothing(w: &mut World) -> Result<()> {
     patch_queue(&client, "team", json!({"spec": {"capability": {"cpu": "3"}}})).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     for name in (0..6).map(|number| format!("old-{number}")) {
-        kubelet::end(&client, &name, 1, "Succeeded").await?;
+        pod_status::end(&client, &name, 1, "Succeeded").await?;
         for pod in pods_of(&client, &name).await?.iter().filter(|pod| phase(pod) != "Succeeded") {
             pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;
         }

@@ -83,8 +83,8 @@ pub(super) async fn submit(client: &Client, name: &str, class: &str) -> Result<(
     ranked(client, &format!("{name}-0"), name, class, "1").await
 }
 
-pub(super) fn aim(w: &World, fault: Fault, times: u32) -> Result<()> {
-    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault, times })
+pub(super) fn inject(w: &World, fault: Fault, times: u32) -> Result<()> {
+    w.inject(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: None, fault, times })
 }
 
 /// Waits until so many bindings are held back.
@@ -98,7 +98,7 @@ pub(super) async fn wait_held(w: &World, count: u64) -> Result<()> {
 
 /// Submits the first pod. Its binding is held back for this time.
 async fn bind_late(w: &World, seconds: u64) -> Result<()> {
-    aim(w, Fault::HoldRequest(secs(seconds)), 1)?;
+    inject(w, Fault::HoldRequest(secs(seconds)), 1)?;
     submit(&w.client(), "first", "low").await?;
     wait_held(w, 1).await
 }
@@ -130,7 +130,7 @@ async fn let_go_when_second_is_bound(w: &World) -> Result<()> {
 
 /// Waits until the late bindings have arrived, and checks that the API server refused at least so many of them.
 pub(super) async fn arrived_and_refused(w: &World, at_least: usize) -> Result<()> {
-    w.calm().await?;
+    w.end_faults().await?;
     let log = w.cluster().scratch().folder().join("logs").join(format!("faults-{}.log", chart::SCHEDULER));
     let log = std::fs::read_to_string(log).context("the record of the faults")?;
     let refused = log.lines().filter(|line| line.contains("the response was 409")).count();

@@ -13,7 +13,7 @@ use kube::api::DynamicObject;
 use super::old_views::cordon;
 use super::seen::{accounting_matches_api, bound};
 use crate::objects::{condition, field, make_node};
-use crate::proxy::Dice;
+use crate::proxy::SeededRandom;
 use crate::say;
 use crate::wait::{Seen, secs, wait_until};
 use crate::workloads::{Workload, delete, groups_of, pods_of, wait_one_group, wait_running};
@@ -65,11 +65,11 @@ pub(super) async fn each(w: &mut World, requests: Requests) -> Result<()> {
 
 /// Returns the numbers of writes after which the scheduler is killed, without and with a cordon.
 pub(super) fn draw(requests: Requests, all: u32, seed: u64) -> (BTreeSet<u32>, BTreeSet<u32>) {
-    let mut dice = Dice(seed);
+    let mut random = SeededRandom(seed);
     let mut some = |count: usize| {
         let mut drawn = BTreeSet::new();
         while drawn.len() < count.min(usize::try_from(all).unwrap_or(0)) {
-            drawn.insert(u32::try_from(dice.roll() % u64::from(all.max(1))).unwrap_or(0));
+            drawn.insert(u32::try_from(random.draw_number() % u64::from(all.max(1))).unwrap_or(0));
         }
         drawn
     };
@@ -83,10 +83,10 @@ pub(super) fn draw(requests: Requests, all: u32, seed: u64) -> (BTreeSet<u32>, B
 async fn writes_of_a_gang(w: &mut World) -> Result<u32> {
     let client = w.client();
     waiting_gang(&client, "whole").await?;
-    w.aimed()?.cut_after(u32::MAX);
+    w.scheduler_faults()?.cut_after(u32::MAX);
     w.scheduler()?.restart().await?;
     is_whole(&client, "whole").await?;
-    let all = w.aimed()?.cut_no_more();
+    let all = w.scheduler_faults()?.cut_no_more();
     ensure!(usize::try_from(all)? >= MEMBERS, "only {all} writes were counted");
     w.scheduler()?.kill().await?;
     gone(&client, "whole").await?;
@@ -109,18 +109,18 @@ async fn crash(w: &mut World, writes: u32, cordoned: bool) -> Result<()> {
     let client = w.client();
     let name = format!("gang-{writes}{}", if cordoned { "-cordoned" } else { "" });
     waiting_gang(&client, &name).await?;
-    w.aimed()?.cut_after(writes);
+    w.scheduler_faults()?.cut_after(writes);
     w.scheduler()?.launch()?;
     // A start can do with one or two statuses fewer than the first one.
     wait_until(secs(10), &format!("write {writes} of the scheduler is cut, or the gang runs"), || async {
         let runs = groups_of(&client, &name).await?.iter().any(|group| field(group, "/status/phase") == "Running");
-        Ok(Seen::when(runs || w.aimed()?.is_cut(), || "neither".to_owned()))
+        Ok(Seen::when(runs || w.scheduler_faults()?.is_cut(), || "neither".to_owned()))
     })
     .await?;
     // A part of the gang may be bound for longer than the observer forgives; this case has its own minute.
     w.watched()?.excuse(&[6]);
     w.scheduler()?.kill().await?;
-    w.aimed()?.cut_no_more();
+    w.scheduler_faults()?.cut_no_more();
     if cordoned {
         cordon(&client, "n4", true).await?;
     }

@@ -104,10 +104,10 @@ async fn waiting_gang(client: &Client, name: &str) -> Result<()> {
 async fn writes_of_a_gang(w: &mut World, provisioner: &mut Provisioner) -> Result<u32> {
     let client = w.client();
     waiting_gang(&client, "whole").await?;
-    w.aimed()?.cut_after(u32::MAX);
+    w.scheduler_faults()?.cut_after(u32::MAX);
     w.scheduler()?.restart().await?;
     is_whole(&client, "whole", provisioner).await?;
-    let all = w.aimed()?.cut_no_more();
+    let all = w.scheduler_faults()?.cut_no_more();
     ensure!(usize::try_from(all)? >= 2 * MEMBERS, "only {all} writes were counted");
     w.scheduler()?.kill().await?;
     gone(&client, "whole").await?;
@@ -119,15 +119,15 @@ async fn crash(w: &mut World, writes: u32, provisioner: &mut Provisioner) -> Res
     let client = w.client();
     let name = format!("gang-{writes}");
     waiting_gang(&client, &name).await?;
-    w.aimed()?.cut_after(writes);
+    w.scheduler_faults()?.cut_after(writes);
     w.scheduler()?.launch()?;
     // A start can do with one or two statuses fewer than the first one.
-    let cut = || w.aimed().is_ok_and(HttpProxy::is_cut);
+    let cut = || w.scheduler_faults().is_ok_and(HttpProxy::is_cut);
     wait_phase(&client, &name, provisioner, 60, |phase| phase == "Running" || cut()).await?;
     // A part of the gang may be bound for longer than the observer forgives; this case has its own minute.
     w.watched()?.excuse(&[6]);
     w.scheduler()?.kill().await?;
-    w.aimed()?.cut_no_more();
+    w.scheduler_faults()?.cut_no_more();
     let already = bound(&client, &name).await?;
     w.scheduler()?.restart().await?;
     is_whole(&client, &name, provisioner).await?;
@@ -143,7 +143,7 @@ async fn between_two_bindings(w: &mut World, provisioner: &mut Provisioner) -> R
     let client = w.client();
     waiting_gang(&client, "between").await?;
     let fault = Fault::HoldRequest(secs(120));
-    w.aim(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: Some("between-1"), fault, times: 1 })?;
+    w.inject(Rule { verb: Some(Verb::Create), resource: "pods/binding", name: Some("between-1"), fault, times: 1 })?;
     w.scheduler()?.launch()?;
     wait_phase(&client, "between", provisioner, 60, |_| w.hits("delay-request").is_ok_and(|hits| hits > 0)).await?;
     w.watched()?.excuse(&[6]);

@@ -24,11 +24,11 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
         scale(&client, "flapping", 0).await?;
         scale(&client, "flapping", 1).await?;
     }
-    w.calm().await?;
+    w.end_faults().await?;
     settled(&client, &["flapping".to_owned()]).await?;
 
     w.controller_path()?.delay(Delay::None, Delay::None);
-    w.storm();
+    w.begin_fault_mix();
     let twenty: Vec<String> = (0..20).map(|number| format!("flapping-{number:02}")).collect();
     for name in &twenty {
         Workload::new(name).asks(&[("cpu", "100m")]).make(&client).await?;
@@ -45,7 +45,7 @@ pub(super) async fn flapping(w: &mut World) -> Result<()> {
             sleep(millis(500)).await;
         }
     }
-    w.calm().await?;
+    w.end_faults().await?;
     settled(&client, &twenty).await
 }
 

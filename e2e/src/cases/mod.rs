@@ -20,6 +20,7 @@ mod handover;
 mod handover_costs;
 mod hanging_webhooks;
 mod installs;
+mod jobs_that_end;
 mod killed_at_requests;
 mod killed_with_claims;
 mod label_keys;
@@ -96,9 +97,10 @@ mod placement_rows;
 /// Counts of calls and durations of wrong states are checked without faults only, because a fault causes further calls and delays.
 pub fn table() -> Vec<Case> {
     let usual = Setup::default;
+    let jobs_run_on = || Setup { jobs_run_on: true, ..Setup::default() };
     let stock = || Setup { programs: false, kube_scheduler: true, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
-    let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
+    let scheduler_faults = || Setup { faults: Faults::Aimed, ..Setup::default() };
     let mut rows = vec![
         case!("H1", "the harness: a real cluster runs a Deployment, also seen through a slow proxy", stock(), selftest::a_cluster_works),
         case!("H2", "the harness: nothing is left running after kill -9 of the runner", stock(), selftest::nothing_is_left_after_kill_9),
@@ -186,7 +188,7 @@ pub fn table() -> Vec<Case> {
         case!(
             "A4-30000",
             "the same with 2,000 nodes and 30,000 pods",
-            Setup { disable_qps_limits: true, ..aimed() },
+            Setup { disable_qps_limits: true, ..scheduler_faults() },
             starts::lists_come_late,
             2000,
             15,
@@ -196,9 +198,9 @@ pub fn table() -> Vec<Case> {
         .only_in_soak(),
         case!("A7", "a running pod is resized past its queue's capability and back", usual(), requests::resized_in_place)
             .under_faults_in_soak(),
-        case!("B1", "every binding of a gang fails in another way", aimed(), binds::every_binding_fails_differently),
+        case!("B1", "every binding of a gang fails in another way", scheduler_faults(), binds::every_binding_fails_differently),
         case!("B2", "a node refuses half of a gang", usual(), partial_binding::refused_on_one_node).under_faults_in_soak(),
-        case!("B3", "a node is deleted between decision and binding", aimed(), binds::node_gone),
+        case!("B3", "a node is deleted between decision and binding", scheduler_faults(), binds::node_gone),
         case!("B6", "a webhook for the bindings of one namespace has no backend", usual(), binds::webhook_without_backend),
     ];
     rows.extend(placement_rows::rows());
@@ -226,6 +228,8 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("G5", "what a driver states for its executors is kept", usual(), gang_rules::what_is_stated_beyond_the_minimum_is_kept)
             .under_faults_in_soak(),
+        case!("G6", "Jobs whose pods succeed, fail and are retried", jobs_run_on(), jobs_that_end::jobs_come_and_end, 30).within(secs(300)),
+        case!("G6-600", "the same for ten minutes", jobs_run_on(), jobs_that_end::jobs_come_and_end, 600).within(secs(1200)).only_in_soak(),
         case!("X2", "invalid amounts of queues", usual(), bad::queues::amounts).under_faults_in_soak(),
         case!("M1", "every panel and alert shows the right numbers, with a real Prometheus", usual(), panels::show_what_is_so),
         case!("M2", "the most important alerts fire by their fault, alone", usual(), alarms::fire_by_their_fault),

@@ -48,7 +48,7 @@ const MEANWHILE: &str = "meanwhile";
 /// Silences the scheduler's watch of this resource, makes a change, and returns 90 s after it. Meanwhile the scheduler has shown how old
 /// its view is, has said that the watch is dead, has decided nothing on the old view, and works again.
 async fn silenced(w: &mut World, resource: &'static str, change: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
-    w.aim(silent(resource, secs(600)))?;
+    w.inject(silent(resource, secs(600)))?;
     w.scheduler_path()?.cut();
     wait_until(secs(10), &format!("the watch of {resource} is silent"), || async {
         Ok(Seen::when(w.hits("watch-silent")? == 1, || "it is not open yet".to_owned()))
@@ -97,7 +97,7 @@ async fn says_how_old_its_view_is(w: &mut World, resource: &'static str) -> Resu
     let (ready, text) = http::get(port, "/readyz").await?;
     ensure!(decides(&view) && trouble(&view).is_empty() && ready == 200, "too early: {view}; /readyz {ready}: {text}");
     // A question for the version of the kind is a list, too.
-    w.aim(Rule { verb: Some(Verb::List), resource, name: None, fault: Fault::DelayRequest(LATE), times: 2 })?;
+    w.inject(Rule { verb: Some(Verb::List), resource, name: None, fault: Fault::DelayRequest(LATE), times: 2 })?;
     wait_until(secs(20), &format!("/readyz says that the watch of {resource} is dead"), || async {
         let (status, text) = http::get(port, "/readyz").await?;
         let said = text.lines().any(|line| line.starts_with(&format!("{resource}: complete (")) && line.contains("the watch is dead"));

@@ -13,7 +13,7 @@ use crate::world::Setup;
 pub(super) fn rows() -> Vec<Case> {
     let usual = Setup::default;
     let crowd = || Setup { faults: Faults::Mix, replicas: true, ..Setup::default() };
-    let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
+    let scheduler_faults = || Setup { faults: Faults::Aimed, ..Setup::default() };
     vec![
         case!("K1", "kill -9 of the controller every second", usual(), outages::killed_every_second, 20),
         case!("K1-300", "the same for five minutes", usual(), outages::killed_every_second, 300).within(secs(1200)).only_in_soak(),
@@ -29,7 +29,7 @@ pub(super) fn rows() -> Vec<Case> {
         case!("K7-two", "two replicas with different clocks", usual(), outages_lease::clocks_apart).only_in_soak(),
         case!("K8", "a second release that serves another scheduler", usual(), releases::each_its_own),
         case!("K9", "a standby scheduler is warm, and takes over", usual(), standby::warm).as_shipped(),
-        case!("W2", "the scheduler's watch of nodes says nothing while a node is cordoned", aimed(), old_views::silent_nodes)
+        case!("W2", "the scheduler's watch of nodes says nothing while a node is cordoned", scheduler_faults(), old_views::silent_nodes)
             .only_in_soak(),
         case!("S1", "the leader ends while the standby's watch of pods says nothing", usual(), standby_behind::in_pods),
         case!("R1", "etcd is restored from a backup while both programs run", Setup { programs: false, ..usual() }, restored::by_default),
@@ -61,18 +61,18 @@ pub(super) fn rows() -> Vec<Case> {
         )
         .as_shipped(),
         case!("K12-600", "the same for ten minutes", crowd(), crowded::two_replicas, 600).within(secs(1200)).as_shipped().only_in_soak(),
-        case!("K21", "a scheduler that ends waits for its binding, and the next one knows it", aimed(), handover::stopped),
-        case!("K22", "a binding of a killed scheduler arrives after the takeover: one node", aimed(), handover::killed),
-        case!("K23", "a binding of a frozen scheduler arrives after the takeover", aimed(), handover::frozen),
-        case!("K28", "a leader is cut off, and returns when the standby leads", aimed(), handover::cut_off),
-        case!("K25-100", "what a handover costs beside 100 waiting pods", aimed(), handover_costs::costs, 100).only_in_soak(),
-        case!("K25", "the same beside 1,000", aimed(), handover_costs::costs, 1000).only_in_soak(),
-        case!("K25-10000", "the same beside 10,000", aimed(), handover_costs::costs, 10_000).within(secs(1200)).only_in_soak(),
+        case!("K21", "a scheduler that ends waits for its binding, and the next one knows it", scheduler_faults(), handover::stopped),
+        case!("K22", "a binding of a killed scheduler arrives after the takeover: one node", scheduler_faults(), handover::killed),
+        case!("K23", "a binding of a frozen scheduler arrives after the takeover", scheduler_faults(), handover::frozen),
+        case!("K28", "a leader is cut off, and returns when the standby leads", scheduler_faults(), handover::cut_off),
+        case!("K25-100", "what a handover costs beside 100 waiting pods", scheduler_faults(), handover_costs::costs, 100).only_in_soak(),
+        case!("K25", "the same beside 1,000", scheduler_faults(), handover_costs::costs, 1000).only_in_soak(),
+        case!("K25-10000", "the same beside 10,000", scheduler_faults(), handover_costs::costs, 10_000).within(secs(1200)).only_in_soak(),
         case!("K26", "the leader is killed while the victims of a gang are leaving", usual(), nominated::kept),
         case!(
             "K27",
             "SIGKILL at some requests for a gang of 40, also with a node that is cordoned then",
-            aimed(),
+            scheduler_faults(),
             killed_at_requests::each,
             killed_at_requests::Requests::Drawn(2, 1)
         )

@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::outages_load::Load;
 use crate::lease::{QUICK, transitions, wait_holder};
-use crate::proxy::{Delay, Dice};
+use crate::proxy::{Delay, SeededRandom};
 use crate::replica::Replica;
 use crate::wait::{millis, secs};
 use crate::world::World;
@@ -45,7 +45,7 @@ pub(super) async fn killed_while_retiring(w: &mut World, kills: u32) -> Result<(
     let mut load = Load::start(&w.client(), 10, true).await?;
     load.set_pause(secs(4));
     w.controller_path()?.delay(Delay::Between(millis(200), millis(500)), Delay::None);
-    let mut dice = Dice(w.seed);
+    let mut random = SeededRandom(w.seed);
     let controller = w.controller()?;
     controller.terminate().await?;
     controller.also("--leader-elect=false");
@@ -55,7 +55,7 @@ pub(super) async fn killed_while_retiring(w: &mut World, kills: u32) -> Result<(
     let controller = w.controller()?;
     let killing = async {
         for _ in 0..kills {
-            sleep(millis(1500 + dice.roll() % 1500)).await;
+            sleep(millis(1500 + random.draw_number() % 1500)).await;
             controller.kill().await?;
             controller.launch()?;
         }

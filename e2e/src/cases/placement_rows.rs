@@ -16,7 +16,7 @@ pub(super) fn rows() -> Vec<Case> {
     let usual = Setup::default;
     // The simulated kubelets end the helper pods of the provisioner.
     let with_helpers = || Setup { jobs_run_on: true, ..Setup::default() };
-    let aimed = || Setup { faults: Faults::Aimed, ..Setup::default() };
+    let scheduler_faults = || Setup { faults: Faults::Aimed, ..Setup::default() };
     let quick = || Setup { disable_qps_limits: true, ..Setup::default() };
     vec![
         case!("P1", "a Deployment that is spread over zones", usual(), placing::spread_over_zones).also_under_faults(),
@@ -36,11 +36,13 @@ pub(super) fn rows() -> Vec<Case> {
         case!(
             "V21",
             "the scheduler is killed at some of its requests for a gang with claims, and between two bindings",
-            aimed(),
+            scheduler_faults(),
             killed_with_claims::each,
             Requests::Drawn(3, 0)
         ),
-        case!("V21-all", "the same at every request", aimed(), killed_with_claims::each, Requests::Every).within(secs(1800)).only_in_soak(),
+        case!("V21-all", "the same at every request", scheduler_faults(), killed_with_claims::each, Requests::Every)
+            .within(secs(1800))
+            .only_in_soak(),
         case!("V9", "StatefulSets with claims, scaled down and up again", with_helpers(), provisioned::stateful_sets)
             .under_faults_in_soak()
             .only_in_soak(),

@@ -20,7 +20,7 @@ use super::old_views::{cordon, decides, trouble};
 use super::seen::bound;
 use crate::faults::{Fault, HttpProxy, Rule, Verb};
 use crate::objects::{NAMESPACE, SCHEDULER_NAME, make_node, podgroups};
-use crate::programs::{Kubelet, Program};
+use crate::programs::{Program, Restarts};
 use crate::wait::{Seen, secs, wait_until};
 use crate::watched::Watched;
 use crate::workloads::{Workload, groups_of, wait_one_group, wait_running};
@@ -111,7 +111,7 @@ async fn restored(w: &mut World, flags: &[&str], within: Duration, then: Then, s
         program.wait_ready().await?;
     }
     // Only where a lease may be lost.
-    let _kubelet = flags.is_empty().then(|| Kubelet::of_two(programs.iter_mut(), w.patience()));
+    let _restarts = flags.is_empty().then(|| Restarts::of_two(programs.iter_mut(), w.patience()));
     chart::settle(cluster, true).await?;
     make_node(&client, "n1", &[("cpu", "16"), ("memory", "64Gi")]).await?;
     Workload::new("kept").replicas(2).gang("2").make(&client).await?;

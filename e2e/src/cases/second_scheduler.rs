@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::seen::{accounting_matches_api, bound, bound_so_far, queue_uses};
 use crate::objects::{NAMESPACE, bind, container, field, make_node, make_pod, queues};
-use crate::proxy::Dice;
+use crate::proxy::SeededRandom;
 use crate::say;
 use crate::wait::{Seen, millis, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_running};
@@ -87,11 +87,11 @@ pub(super) async fn on_the_same_nodes(w: &mut World, seconds: u64) -> Result<()>
 /// Creates, binds and deletes pods until it is over, with several tasks, so that the cluster sets the pace and not the latency of one
 /// request. Each task keeps two pods alive.
 async fn rival(client: Client, over: &AtomicBool, seed: u64) -> Result<u64> {
-    let lanes = (0..LANES).map(|lane| one_lane(client.clone(), over, lane, Dice(seed ^ lane)));
+    let lanes = (0..LANES).map(|lane| one_lane(client.clone(), over, lane, SeededRandom(seed ^ lane)));
     Ok(try_join_all(lanes).await?.into_iter().sum())
 }
 
-async fn one_lane(client: Client, over: &AtomicBool, lane: u64, mut dice: Dice) -> Result<u64> {
+async fn one_lane(client: Client, over: &AtomicBool, lane: u64, mut random: SeededRandom) -> Result<u64> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let (mut alive, mut count, mut due) = (VecDeque::new(), 0, Instant::now());
     while !over.load(Ordering::Relaxed) {
@@ -106,7 +106,7 @@ async fn one_lane(client: Client, over: &AtomicBool, lane: u64, mut dice: Dice) 
             }),
         )
         .await?;
-        bind(&client, &name, &format!("n{}", dice.roll() % NODES)).await?;
+        bind(&client, &name, &format!("n{}", random.draw_number() % NODES)).await?;
         alive.push_back(name);
         if alive.len() > 2 {
             let oldest = alive.pop_front().context("just seen")?;

@@ -66,7 +66,7 @@ pub(super) async fn lists_come_late(w: &mut World, nodes: u32, pods_each: u32, l
     for (number, kind) in KINDS.into_iter().enumerate() {
         let scheduler = w.scheduler()?;
         scheduler.terminate().await?;
-        w.aim(Rule { verb: Some(Verb::List), resource: kind, name: None, fault: Fault::DelayResponse(secs(late)), times: 1 })?;
+        w.inject(Rule { verb: Some(Verb::List), resource: kind, name: None, fault: Fault::DelayResponse(secs(late)), times: 1 })?;
         let began = Instant::now();
         w.scheduler()?.launch()?;
         for (name, cpu) in [("fits", "1"), ("large", "2"), ("forbidden", "1")] {

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::seen::{accounting_matches_api, bound, bound_so_far, queue_uses};
 use crate::objects::{field, make_node, make_queue, patch_queue, queues};
-use crate::proxy::Dice;
+use crate::proxy::SeededRandom;
 use crate::say;
 use crate::wait::{Seen, holds_for, millis, secs, wait_until};
 use crate::workloads::{Workload, pods_of, scale, wait_running};
@@ -48,7 +48,7 @@ pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
     let changes = {
         let going = come_and_go(client.clone(), &names, rounds, port);
         tokio::pin!(going);
-        let changing = change(client.clone(), 0, Dice(w.seed));
+        let changing = change(client.clone(), 0, SeededRandom(w.seed));
         tokio::pin!(changing);
         let mut changes = 0;
         loop {
@@ -57,7 +57,7 @@ pub(super) async fn under_the_pods(w: &mut World, pods: u32) -> Result<()> {
                 outcome = &mut changing => {
                     outcome?;
                     changes += 1;
-                    changing.set(change(client.clone(), changes, Dice(w.seed.wrapping_add(changes))));
+                    changing.set(change(client.clone(), changes, SeededRandom(w.seed.wrapping_add(changes))));
                 }
             }
         }
@@ -141,13 +141,13 @@ async fn once(client: &Client, names: &[String]) -> Result<()> {
 }
 
 /// Changes the tree once, then pauses. Every fifth change deletes a queue and creates it again after half of the pause.
-async fn change(client: Client, number: u64, mut dice: Dice) -> Result<()> {
+async fn change(client: Client, number: u64, mut random: SeededRandom) -> Result<()> {
     let end = Instant::now() + millis(150);
-    let leaf = usize::try_from(dice.roll() % 3)?;
+    let leaf = usize::try_from(random.draw_number() % 3)?;
     let leaf = LEAVES.get(leaf).copied().unwrap_or("a");
-    let parent = if dice.roll().is_multiple_of(2) { "left" } else { "right" };
-    let cpu = (4 + dice.roll() % 12).to_string();
-    let kind = if number % 5 == 4 { 4 } else { dice.roll() % 4 };
+    let parent = if random.draw_number().is_multiple_of(2) { "left" } else { "right" };
+    let cpu = (4 + random.draw_number() % 12).to_string();
+    let kind = if number % 5 == 4 { 4 } else { random.draw_number() % 4 };
     match kind {
         0 => patch_queue(&client, leaf, json!({"spec": {"parent": parent}})).await?,
         1 => patch_queue(&client, parent, json!({"spec": {"capability": {"cpu": cpu}}})).await?,

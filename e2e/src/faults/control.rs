@@ -12,11 +12,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::cut_after::CutAfter;
 use super::fault::{Fault, Refusal, StreamFault};
-use super::fuse::Fuse;
 use super::ledger::Ledger;
 use super::mix::{LONGEST_OBEYED, Mix};
-use super::pack::{DUE_OF_REQUESTS, DUE_OF_WATCHES, Pack};
+use super::order_of_kinds::{DUE_OF_REQUESTS, DUE_OF_WATCHES, OrderOfKinds};
 use super::request::{ApiRequest, Verb};
 use crate::wait::secs;
 
@@ -68,7 +68,7 @@ struct Draws {
     /// Each rule, and whether it has applied to a request.
     rules: Vec<(Rule, bool)>,
     /// The cards of a mix that was started: for requests, and for open watches.
-    packs: Option<(Pack, Pack)>,
+    packs: Option<(OrderOfKinds, OrderOfKinds)>,
     told: Option<Told>,
     /// The number of requests by verb and resource, and of stream faults by resource.
     numbers: BTreeMap<String, u64>,
@@ -78,7 +78,7 @@ struct Draws {
     /// The time until which a client that obeys `Retry-After` waits.
     retry_after_until: Option<Instant>,
     views: BTreeMap<String, (Instant, Parts, Bytes)>,
-    fuse: Fuse,
+    cut: CutAfter,
 }
 
 /// The state that all connections of a proxy share.
@@ -150,15 +150,17 @@ impl Control {
 
     pub(super) fn begin(&self, mix: Mix, told: Told) {
         let mut draws = self.draws();
-        draws.packs.get_or_insert_with(|| (Pack::new(mix.seed, DUE_OF_REQUESTS), Pack::new(mix.seed.rotate_left(32), DUE_OF_WATCHES)));
+        draws.packs.get_or_insert_with(|| {
+            (OrderOfKinds::new(mix.seed, DUE_OF_REQUESTS), OrderOfKinds::new(mix.seed.rotate_left(32), DUE_OF_WATCHES))
+        });
         draws.told = Some(told);
         drop(draws);
         self.active_mix.send_modify(|active_mix| active_mix.mix = Some(mix));
     }
 
-    /// Asks or changes the fuse.
-    pub(super) fn fuse<T>(&self, act: impl FnOnce(&mut Fuse) -> T) -> T {
-        act(&mut self.draws().fuse)
+    /// Asks or changes the cut.
+    pub(super) fn cut_after<T>(&self, act: impl FnOnce(&mut CutAfter) -> T) -> T {
+        act(&mut self.draws().cut)
     }
 
     /// Describes the rules that no request met. A mix is judged over all proxies of a case: see [`Self::mixed`].
@@ -180,7 +182,7 @@ impl Control {
     }
 
     /// Ends the mix and waits until none of its faults is left: delayed requests have arrived, and every `Retry-After` has ended.
-    pub(super) async fn calm(&self) -> Result<()> {
+    pub(super) async fn end_faults(&self) -> Result<()> {
         self.active_mix.send_modify(|active_mix| {
             active_mix.mix = None;
             active_mix.generation += 1;
@@ -206,7 +208,7 @@ impl Control {
     pub(super) fn decide(&self, api_request: &ApiRequest) -> Option<(Fault, Option<usize>)> {
         let mix = self.active_mix.borrow().mix;
         let mut draws = self.draws();
-        let cut = draws.fuse.cuts(api_request).then_some(Fault::CutBefore);
+        let cut = draws.cut.cuts(api_request).then_some(Fault::CutBefore);
         let of_watch = |(number, fault)| (fault, matches!(fault, Fault::Stream(..)).then_some(number));
         let first = cut.map(|fault| (fault, None)).or_else(|| draws.rule(api_request).map(of_watch));
         let decided = first.or_else(|| Some((draws.mix(mix?, api_request)?, None)));

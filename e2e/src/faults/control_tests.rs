@@ -26,7 +26,7 @@ fn api_request(method: &str, uri: &str) -> ApiRequest {
 async fn the_mix_has_ended_when_delayed_requests_have_arrived_and_every_retry_after_is_over() {
     let control = control();
     let start = Instant::now();
-    control.calm().await.unwrap();
+    control.end_faults().await.unwrap();
     assert!(start.elapsed() < millis(1));
     let held = Arc::clone(&control);
     control.later(async move {
@@ -34,14 +34,14 @@ async fn the_mix_has_ended_when_delayed_requests_have_arrived_and_every_retry_af
         tokio::time::sleep(secs(5)).await;
     });
     tokio::task::yield_now().await;
-    control.calm().await.unwrap();
+    control.end_faults().await.unwrap();
     assert!(start.elapsed() >= secs(5));
     let fault = Fault::Refuse(Refusal::TooMany { after: 3600, plain: false });
     control.add_rule(Rule { verb: None, resource: "pods", name: None, fault, times: 1 });
     assert_eq!(fault_of(&control, &api_request("GET", "/api/v1/pods")), Some(fault));
     assert_eq!(fault_of(&control, &api_request("GET", "/api/v1/pods")), None);
     let start = Instant::now();
-    control.calm().await.unwrap();
+    control.end_faults().await.unwrap();
     assert_eq!(start.elapsed().as_secs(), LONGEST_OBEYED.as_secs());
 }
 
@@ -135,7 +135,7 @@ async fn an_end_between_the_decision_and_the_answer_of_the_server_ends_the_silen
     let server = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
     let sent = Sent { method: Method::GET, uri: uri.parse().unwrap(), headers: HeaderMap::new(), body: Bytes::new() };
     let silent = (control.generation(), Some((Duration::ZERO, StreamFault::Silent(secs(3600)))), None);
-    control.calm().await.unwrap();
+    control.end_faults().await.unwrap();
     let event = b"{\"type\":\"ADDED\",\"object\":{}}\n";
     let mut events = stream::relay(event.to_vec().into(), sent, api_request("GET", uri), silent, control, server);
     let frame = timeout(secs(5), events.frame()).await.expect("the event is not held back").unwrap().unwrap();

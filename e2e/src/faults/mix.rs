@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::fault::{Fault, Refusal, StreamFault};
 use super::request::{ApiRequest, Verb};
-use crate::proxy::Dice;
+use crate::proxy::SeededRandom;
 use crate::wait::{millis, secs};
 
 /// How often faults happen.
@@ -63,18 +63,18 @@ impl Mix {
     /// Returns the faults of which this request gets one, the `number`-th of its verb and resource, after `in_a_row` failures; empty where
     /// it gets none. `huge` says whether an absurd `Retry-After` is allowed (one is enough).
     pub(super) fn request(&self, api_request: &ApiRequest, number: u64, in_a_row: u32, huge: bool) -> Vec<Fault> {
-        let mut dice = self.dice(api_request, number, 1);
+        let mut random = self.random(api_request, number, 1);
         let lease = api_request.resource == "leases";
         let bound = if lease { LEASE_IN_A_ROW } else { IN_A_ROW };
         let chance = if lease { self.rate.requests / 2 } else { self.rate.requests };
-        if api_request.verb == Verb::Other || in_a_row >= bound || dice.roll() % 100 >= chance {
+        if api_request.verb == Verb::Other || in_a_row >= bound || random.draw_number() % 100 >= chance {
             return Vec::new();
         }
         let longest = if lease { LONGEST_LEASE_DELAY } else { LONGEST_DELAY };
         let mut bag = vec![
-            Fault::DelayRequest(between(&mut dice, millis(20), longest)),
-            Fault::DelayResponse(between(&mut dice, millis(20), longest)),
-            Fault::Refuse(Refusal::TooMany { after: 1, plain: dice.roll().is_multiple_of(2) }),
+            Fault::DelayRequest(between(&mut random, millis(20), longest)),
+            Fault::DelayResponse(between(&mut random, millis(20), longest)),
+            Fault::Refuse(Refusal::TooMany { after: 1, plain: random.draw_number().is_multiple_of(2) }),
             Fault::Refuse(Refusal::Internal),
             Fault::Refuse(Refusal::Gateway),
             Fault::Refuse(Refusal::Unavailable),
@@ -97,7 +97,7 @@ impl Mix {
             bag.push(Fault::Refuse(Refusal::Expired));
         }
         if api_request.verb.writes() {
-            bag.extend([Fault::LoseReply, Fault::Late(between(&mut dice, millis(200), LATEST))]);
+            bag.extend([Fault::LoseReply, Fault::Late(between(&mut random, millis(200), LATEST))]);
             // See the rules in `mod.rs`: a Conflict of a binding or an Event would say something false about the state.
             if !matches!(api_request.resource.as_str(), "pods/binding" | "events") {
                 bag.push(Fault::Refuse(Refusal::Conflict));
@@ -108,30 +108,30 @@ impl Mix {
 
     /// Returns the faults of which an open watch gets one next, and the time until then. `number` counts over all watches of these objects.
     pub(super) fn stream(&self, api_request: &ApiRequest, number: u64) -> (Duration, [StreamFault; 6]) {
-        let mut dice = self.dice(api_request, number, 2);
+        let mut random = self.random(api_request, number, 2);
         let (least, most) = self.rate.streams;
         let bag = [
             StreamFault::Close,
             StreamFault::Cut,
             StreamFault::Expire,
             StreamFault::Error,
-            StreamFault::Hold(between(&mut dice, millis(500), LONGEST_HOLD)),
-            StreamFault::OldView(between(&mut dice, secs(1), OLDEST_VIEW)),
+            StreamFault::Hold(between(&mut random, millis(500), LONGEST_HOLD)),
+            StreamFault::OldView(between(&mut random, secs(1), OLDEST_VIEW)),
         ];
-        (between(&mut dice, millis(least), millis(most)), bag)
+        (between(&mut random, millis(least), millis(most)), bag)
     }
 
-    fn dice(&self, api_request: &ApiRequest, number: u64, what: u64) -> Dice {
+    fn random(&self, api_request: &ApiRequest, number: u64, what: u64) -> SeededRandom {
         let of = hash(api_request.verb.name()) ^ hash(&api_request.resource).rotate_left(17) ^ what.rotate_left(40);
-        let mut dice = Dice(self.seed ^ of ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        dice.roll();
-        dice
+        let mut random = SeededRandom(self.seed ^ of ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        random.draw_number();
+        random
     }
 }
 
-fn between(dice: &mut Dice, least: Duration, most: Duration) -> Duration {
+fn between(random: &mut SeededRandom, least: Duration, most: Duration) -> Duration {
     let span = u64::try_from(most.saturating_sub(least).as_millis()).unwrap_or(u64::MAX);
-    least + millis(dice.roll() % span.saturating_add(1))
+    least + millis(random.draw_number() % span.saturating_add(1))
 }
 
 /// FNV-1a, a hash that is the same on every machine.

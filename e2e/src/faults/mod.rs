@@ -30,11 +30,11 @@
 mod answer;
 mod carry;
 mod control;
+mod cut_after;
 mod fault;
-mod fuse;
 mod ledger;
 mod mix;
-mod pack;
+mod order_of_kinds;
 mod proxy;
 mod request;
 mod stream;

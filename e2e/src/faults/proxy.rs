@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
 use super::carry::carry;
 use super::control::{Control, Rule, Told};
-use super::fuse::Fuse;
+use super::cut_after::CutAfter;
 use super::ledger::Counts;
 use super::mix::Mix;
 use crate::proxy::next_client;
@@ -95,17 +95,17 @@ impl HttpProxy {
     /// Lets so many writes through (not those of Events and Leases). The next one and every request after it is cut, as if the program had
     /// died there.
     pub fn cut_after(&self, writes: u32) {
-        self.control.fuse(|fuse| fuse.set(writes));
+        self.control.cut_after(|cut| cut.set(writes));
     }
 
     /// Returns whether a request was cut for [`Self::cut_after`].
     pub fn is_cut(&self) -> bool {
-        self.control.fuse(|fuse| fuse.is_blown())
+        self.control.cut_after(|cut| cut.is_blown())
     }
 
     /// Ends [`Self::cut_after`]. Returns how many writes passed since.
     pub fn cut_no_more(&self) -> u32 {
-        self.control.fuse(Fuse::take_out)
+        self.control.cut_after(CutAfter::take_out)
     }
 
     /// Starts a mix. `told` is called when it makes a client obey a long `Retry-After`.
@@ -115,8 +115,8 @@ impl HttpProxy {
 
     /// Ends the mix and waits until none of its faults is left: delayed requests have arrived, events that were held back are sent, and every
     /// `Retry-After` has ended (after half a minute at most).
-    pub async fn calm(&self) -> Result<()> {
-        self.control.calm().await
+    pub async fn end_faults(&self) -> Result<()> {
+        self.control.end_faults().await
     }
 
     /// Says whether a mix was started here.

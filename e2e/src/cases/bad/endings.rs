@@ -42,7 +42,7 @@ pub(in crate::cases) async fn owners_that_vanish(w: &mut World) -> Result<()> {
         .buffer_unordered(8)
         .try_collect::<Vec<()>>()
         .await?;
-    w.calm().await?;
+    w.end_faults().await?;
     // While an owner is there, its PodGroup is created again after the garbage collector has deleted it.
     for kind in [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::Job] {
         wait_until(secs(10), &format!("no {kind:?} is left"), || async {

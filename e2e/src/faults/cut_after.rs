@@ -7,14 +7,14 @@ const UNCOUNTED: [&str; 2] = ["events", "leases"];
 
 /// Lets a number of writes through. The next one and every request after it is cut.
 #[derive(Debug, Default)]
-pub(super) struct Fuse {
-    /// The writes that still pass; `None`: the fuse is not set.
+pub(super) struct CutAfter {
+    /// The writes that still pass; `None`: the cut is not set.
     left: Option<u32>,
     passed: u32,
     blown: bool,
 }
 
-impl Fuse {
+impl CutAfter {
     /// Sets it for this many writes.
     pub(super) fn set(&mut self, writes: u32) {
         *self = Self { left: Some(writes), ..Self::default() };
@@ -51,13 +51,13 @@ mod tests {
         let request = |method: &str, uri: &str| ApiRequest::read(&method.parse().unwrap(), &uri.parse().unwrap());
         let (binding, read) = (request("POST", "/api/v1/namespaces/n/pods/p/binding"), request("GET", "/api/v1/namespaces/n/pods/p"));
         let event = request("POST", "/api/v1/namespaces/n/events");
-        let mut fuse = Fuse::default();
-        assert!(!fuse.cuts(&binding) && fuse.take_out() == 0, "it is not set");
-        fuse.set(1);
-        assert_eq!([&read, &event, &binding, &event, &read].map(|request| fuse.cuts(request)), [false; 5]);
-        assert!(!fuse.is_blown());
-        assert_eq!([&binding, &read, &event].map(|request| fuse.cuts(request)), [true; 3]);
-        assert!(fuse.is_blown() && fuse.take_out() == 1);
-        assert!(!fuse.cuts(&binding));
+        let mut cut = CutAfter::default();
+        assert!(!cut.cuts(&binding) && cut.take_out() == 0, "it is not set");
+        cut.set(1);
+        assert_eq!([&read, &event, &binding, &event, &read].map(|request| cut.cuts(request)), [false; 5]);
+        assert!(!cut.is_blown());
+        assert_eq!([&binding, &read, &event].map(|request| cut.cuts(request)), [true; 3]);
+        assert!(cut.is_blown() && cut.take_out() == 1);
+        assert!(!cut.cuts(&binding));
     }
 }

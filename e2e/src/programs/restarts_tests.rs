@@ -66,13 +66,13 @@ async fn a_program_that_lost_its_lease_is_started_again_and_the_waits_do_not_cou
     let start = Instant::now();
     let mut program = program(&scratch, &loses(2));
     let patience = Patience::default();
-    let kubelet = Kubelet::start([&mut program].into_iter(), None, patience.clone());
+    let restarts = Restarts::start([&mut program].into_iter(), None, patience.clone());
     until("the program runs for the third time", || {
         assert_eq!(program.unexpected_end(), None);
         starts(&scratch) == 3
     })
     .await;
-    kubelet.all_back().await.unwrap();
+    restarts.all_back().await.unwrap();
     assert!(program.runs());
     assert_eq!(program.started_again(), 2);
     let idle = async || {
@@ -119,7 +119,7 @@ async fn a_program_that_never_leads_again_is_not_waited_for_for_ever() {
 async fn the_fourth_lost_lease_is_an_end_by_itself() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(9));
-    let _kubelet = Kubelet::start([&mut program].into_iter(), None, Patience::default());
+    let _restarts = Restarts::start([&mut program].into_iter(), None, Patience::default());
     until("the program has ended", || program.unexpected_end().is_some()).await;
     assert_eq!(program.unexpected_end().unwrap(), lost());
     assert_eq!((starts(&scratch), program.started_again()), (4, 3));
@@ -139,7 +139,7 @@ async fn without_a_kubelet_every_end_is_an_end_by_itself() {
 async fn another_end_is_an_end_by_itself_with_a_kubelet_too() {
     let scratch = Scratch::new("unit").unwrap();
     let mut program = program(&scratch, &loses(9).replace("exit 1", "kill -KILL $$"));
-    let _kubelet = Kubelet::start([&mut program].into_iter(), None, Patience::default());
+    let _restarts = Restarts::start([&mut program].into_iter(), None, Patience::default());
     until("the program has ended", || program.unexpected_end().is_some()).await;
     assert_eq!((starts(&scratch), program.started_again()), (1, 0));
 }

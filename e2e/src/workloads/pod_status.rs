@@ -32,14 +32,19 @@ pub async fn end(client: &Client, name: &str, count: usize, phase: &str) -> Resu
     let running: Vec<Pod> = pods_of(client, name).await?.into_iter().filter(living).collect();
     anyhow::ensure!(running.len() >= count, "{name} has only {} running pods", running.len());
     for pod in running.iter().take(count) {
-        let code = i32::from(phase == "Failed");
-        let ended = json!([{
-            "name": "main", "image": "example/1", "imageID": "", "ready": false, "restartCount": 0,
-            "state": {"terminated": {"exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" }}},
-        }]);
-        write_status(client, pod, json!({"phase": phase, "containerStatuses": ended})).await?;
+        end_one(client, pod, phase).await?;
     }
     Ok(())
+}
+
+/// Ends this pod with the phase `Succeeded` or `Failed`.
+pub async fn end_one(client: &Client, pod: &Pod, phase: &str) -> Result<()> {
+    let code = i32::from(phase == "Failed");
+    let ended = json!([{
+        "name": "main", "image": "example/1", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" }}},
+    }]);
+    write_status(client, pod, json!({"phase": phase, "containerStatuses": ended})).await
 }
 
 fn living(pod: &Pod) -> bool {

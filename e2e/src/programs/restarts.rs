@@ -25,13 +25,13 @@ pub const LEASE: Duration = secs(60);
 const AWAY: Duration = LEASE.saturating_mul(2);
 
 /// Restarts programs that lost their lease. Dropping it ends that.
-pub struct Kubelet {
+pub struct Restarts {
     kept: Vec<(&'static str, Shared)>,
     absences: Option<Absences>,
     _beats: JoinSet<()>,
 }
 
-impl Kubelet {
+impl Restarts {
     /// Starts to manage these programs, and tells `absences` and `patience` when one is absent.
     pub fn start<'a>(programs: impl Iterator<Item = &'a mut Program>, absences: Option<Absences>, patience: Patience) -> Self {
         let kept: Vec<_> = programs.map(|program| (program.name, program.process.clone())).collect();
@@ -114,5 +114,5 @@ impl Round {
 }
 
 #[cfg(test)]
-#[path = "kubelet_tests.rs"]
+#[path = "restarts_tests.rs"]
 mod tests;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::fault::KINDS;
 use super::mix::hash;
-use crate::proxy::Dice;
+use crate::proxy::SeededRandom;
 
 /// A kind that was dealt to so many requests must have been injected.
 pub(super) const DUE_OF_REQUESTS: u32 = 3;
@@ -19,7 +19,7 @@ pub(super) const DUE_OF_WATCHES: u32 = 12;
 
 /// The cards of one proxy, for requests or for open watches.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pack {
+pub(super) struct OrderOfKinds {
     seed: u64,
     /// A kind that was dealt so often must have been injected.
     due: u32,
@@ -30,7 +30,7 @@ pub(super) struct Pack {
     dealt: BTreeMap<&'static str, u32>,
 }
 
-impl Pack {
+impl OrderOfKinds {
     pub(super) fn new(seed: u64, due: u32) -> Self {
         Self { seed, due, ..Self::default() }
     }
@@ -60,12 +60,12 @@ impl Pack {
 
     /// Adds a shuffled pack, without the kinds that are left of earlier ones: those fitted no request, and must not come in a row when one fits.
     fn shuffle(&mut self) {
-        let cards = |kind: &str| if self.shuffled == 0 { 1 } else { 1 << (Dice(self.seed ^ hash(kind)).roll() % 3) };
+        let cards = |kind: &str| if self.shuffled == 0 { 1 } else { 1 << (SeededRandom(self.seed ^ hash(kind)).draw_number() % 3) };
         let missing = KINDS.into_iter().filter(|kind| !self.left.contains(kind));
         let mut more: Vec<&'static str> = missing.flat_map(|kind| std::iter::repeat_n(kind, cards(kind))).collect();
-        let mut dice = Dice(self.seed ^ self.shuffled.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        let mut random = SeededRandom(self.seed ^ self.shuffled.wrapping_mul(0xd6e8_feb8_6659_fd93));
         for last in (1..more.len()).rev() {
-            let other = usize::try_from(dice.roll() % (last as u64 + 1)).unwrap_or(last);
+            let other = usize::try_from(random.draw_number() % (last as u64 + 1)).unwrap_or(last);
             more.swap(last, other);
         }
         self.shuffled += 1;
@@ -82,31 +82,31 @@ mod tests {
     const ANY: [&str; 5] = ["500", "502", "503", "504", "429"];
     const WRITES: [&str; 7] = ["500", "502", "503", "504", "429", "409", "lost-reply"];
 
-    fn deal(pack: &mut Pack, faults: &[&'static str]) -> &'static str {
-        pack.deal(faults, |kind| *kind).unwrap()
+    fn deal(order: &mut OrderOfKinds, faults: &[&'static str]) -> &'static str {
+        order.deal(faults, |kind| *kind).unwrap()
     }
 
     #[test]
     fn every_kind_comes_once_before_any_comes_again() {
         for seed in 0..50 {
-            let mut pack = Pack::new(seed, DUE_OF_REQUESTS);
-            let first: Vec<_> = (0..KINDS.len()).map(|_| deal(&mut pack, &KINDS)).collect();
+            let mut order = OrderOfKinds::new(seed, DUE_OF_REQUESTS);
+            let first: Vec<_> = (0..KINDS.len()).map(|_| deal(&mut order, &KINDS)).collect();
             assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), KINDS.len(), "{first:?}");
-            assert_eq!(pack.due().count(), 0);
+            assert_eq!(order.due().count(), 0);
             for _ in 0..2 * KINDS.len() * 4 {
-                deal(&mut pack, &KINDS);
+                deal(&mut order, &KINDS);
             }
-            assert_eq!(pack.due().count(), KINDS.len());
+            assert_eq!(order.due().count(), KINDS.len());
         }
     }
 
     #[test]
     fn a_request_without_a_fault_takes_no_card_and_shuffles_none() {
         for seed in 0..50 {
-            let (mut pack, mut other) = (Pack::new(seed, DUE_OF_REQUESTS), Pack::new(seed, DUE_OF_REQUESTS));
+            let (mut order, mut other) = (OrderOfKinds::new(seed, DUE_OF_REQUESTS), OrderOfKinds::new(seed, DUE_OF_REQUESTS));
             for _ in 0..100 {
-                assert!(pack.deal(&[] as &[&str], |kind| *kind).is_none());
-                assert_eq!(deal(&mut pack, &ANY), deal(&mut other, &ANY));
+                assert!(order.deal(&[] as &[&str], |kind| *kind).is_none());
+                assert_eq!(deal(&mut order, &ANY), deal(&mut other, &ANY));
             }
         }
     }
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn a_kind_that_fits_few_requests_comes_with_one_of_the_first_of_these() {
         for seed in 0..50 {
-            let mut pack = Pack::new(seed, DUE_OF_REQUESTS);
+            let mut order = OrderOfKinds::new(seed, DUE_OF_REQUESTS);
             // Many requests that no write's fault fits.
-            (0..100).for_each(|_| assert!(ANY.contains(&deal(&mut pack, &ANY))));
-            let mut writes: Vec<_> = (0..10).map(|_| deal(&mut pack, &WRITES)).collect();
+            (0..100).for_each(|_| assert!(ANY.contains(&deal(&mut order, &ANY))));
+            let mut writes: Vec<_> = (0..10).map(|_| deal(&mut order, &WRITES)).collect();
             assert!(writes.iter().any(|kind| ANY.contains(kind)), "they were saved up: {writes:?}");
             writes.truncate(2);
             writes.sort_unstable();
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn a_seed_decides_the_order_and_how_often_each_kind_comes_later() {
         let dealt = |seed| {
-            let mut pack = Pack::new(seed, DUE_OF_REQUESTS);
-            let order: Vec<_> = (0..500).map(|_| deal(&mut pack, &ANY)).collect();
+            let mut order = OrderOfKinds::new(seed, DUE_OF_REQUESTS);
+            let order: Vec<_> = (0..500).map(|_| deal(&mut order, &ANY)).collect();
             let often = |kind: &str| order.iter().filter(|dealt| **dealt == kind).count();
             let often = ANY.map(often);
             (order, often)
