@@ -19,7 +19,7 @@
 //! ```
 //!
 //! A pod that is *Nominated* is charged before there is room for it: victims of a preemption must end first, and their room stays reserved for
-//! this pod (R10). It is charged without a check (`nominate`). [`Accounting::withdraw`] takes that back, and a trial then places it like any other.
+//! this pod (R7). It is charged without a check (`nominate`). [`Accounting::withdraw`] takes that back, and a trial then places it like any other.
 //!
 //! `forget` of an Observed pod does nothing: its bind got no answer, but the watch has shown the pod since, so the bind succeeded.
 //! A pod that was seen in the cluster is never refused, however far it exceeds a limit, because it exists. Only what *we* place is
@@ -217,14 +217,14 @@ impl Accounting {
     }
 
     /// The same for a pod with the path of queues that its binding wrote, from its own queue up to `root`: it says where those of them were that do
-    /// not exist (T5). `created` is in seconds since 1970.
+    /// not exist (T3). `created` is in seconds since 1970.
     pub fn charge_observed_on_path(&mut self, uid: &Uid, node: Option<&str>, path: &[Arc<str>], created: i64, resources: &Resources) {
         let Some(queue) = path.first() else { return };
         self.quota.believe_path(path, &PlaceSource::Pod { created, uid: uid.clone() });
         self.charge_observed(uid, node, Some(queue), resources);
     }
 
-    /// Forgets the places of deleted queues in which and below which nothing is charged or reserved any more (T5). Not within an event: what follows
+    /// Forgets the places of deleted queues in which and below which nothing is charged or reserved any more (T3). Not within an event: what follows
     /// from a release still needs the way up.
     pub fn forget_unused_places(&mut self) {
         self.quota.forget_unused_places();

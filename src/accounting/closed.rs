@@ -1,12 +1,12 @@
 //! Whether a queue is open.
 //!
-//! A user closes one queue, and with it all queues below it (O1, O2).
+//! A user closes one queue, and with it all queues below it (O1, O1).
 
 use std::sync::Arc;
 
 use super::quota::Quota;
 
-/// Whether a queue takes pods, as its status shows it (O3).
+/// Whether a queue takes pods, as its status shows it (O1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueState {
     /// It takes pods.
@@ -18,13 +18,13 @@ pub enum QueueState {
 }
 
 impl Quota {
-    /// Returns the queue that a user closed: this one or the nearest above it; `None` while the queue is open (O2).
+    /// Returns the queue that a user closed: this one or the nearest above it; `None` while the queue is open (O1).
     #[must_use]
     pub fn closed_by(&self, queue: &str) -> Option<Arc<str>> {
         self.first_closed(self.tree.walk(queue).0.iter()).cloned()
     }
 
-    /// Returns the state of a queue (O3). Every pod is charged at least as one pod.
+    /// Returns the state of a queue (O1). Every pod is charged at least as one pod.
     #[must_use]
     pub fn state(&self, queue: &str) -> QueueState {
         match self.closed_by(queue) {

@@ -1,6 +1,6 @@
 //! Decides whether an amount more fits in a queue, at every level.
 //!
-//! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F6). Admission, placement and preemption use it;
+//! [`Quota::fits`] is the one function that answers for a queue and all its ancestors (F4). Admission, placement and preemption use it;
 //! beside it, a pod that may not be preempted also stays within the entitlement of its queue (`within_entitlement`). Its cost is the depth
 //! times the dimensions, however many queues there are.
 
@@ -15,7 +15,7 @@ use super::tree::{Path, ROOT_QUEUE};
 use super::unused_guarantees::UnusedChange;
 
 impl Quota {
-    /// Checks whether an amount more fits at every level of a queue (F1, F5, O2, T2). Only requested dimensions are checked, also those
+    /// Checks whether an amount more fits at every level of a queue (F1, F3, O1, T1b). Only requested dimensions are checked, also those
     /// that no node has.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Quota {
         offered && path.iter().all(below)
     }
 
-    /// Calls `refuses` for every ceiling that refuses the amount (F1, F5), with the amount by which it is exceeded. The order is from the
+    /// Calls `refuses` for every ceiling that refuses the amount (F1, F3), with the amount by which it is exceeded. The order is from the
     /// queue upwards, and by dimension; a queue may refuse twice in one dimension. Stops on `Break`.
     pub(super) fn each_refusal(&self, path: &Path, asked: &Resources, mut refuses: impl FnMut(Amount, Ceiling) -> ControlFlow<()>) {
         let unused = self.unused_guarantees();
@@ -180,7 +180,7 @@ struct Level<'a> {
 }
 
 impl Level<'_> {
-    /// Checks that what is taken stays below the ceiling (F1), and what is held, too, if it grows (F5). Returns the excess and the refusal otherwise.
+    /// Checks that what is taken stays below the ceiling (F1), and what is held, too, if it grows (F3). Returns the excess and the refusal otherwise.
     fn refusal(&self, limit: Amount, bound: Bound) -> Option<(Amount, Ceiling)> {
         let taken = self.used.plus(self.asked);
         let held = taken.plus(self.change.after);

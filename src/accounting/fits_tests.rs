@@ -183,7 +183,7 @@ fn o2_a_closed_queue_refuses_even_an_empty_request_and_names_the_queue_that_was_
     put(&mut quota, "team", "org", &closed());
     assert_eq!(quota.fits("team", &cpus(1)), Err(QueueRefusal::Closed { queue: "team".into() }), "the nearest");
     put(&mut quota, "org", "root", &none());
-    assert_eq!(quota.closed_by("team").as_deref(), Some("team"), "O3: it stays closed when its parent opens");
+    assert_eq!(quota.closed_by("team").as_deref(), Some("team"), "O1: it stays closed when its parent opens");
     put(&mut quota, "root", "", &closed());
     assert_eq!(quota.fits("free", &cpus(1)), Err(QueueRefusal::Closed { queue: "root".into() }));
 }

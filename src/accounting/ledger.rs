@@ -141,7 +141,7 @@ impl Ledger {
         &self.offered
     }
 
-    /// Returns what is there to be guaranteed and shared: what all existing nodes leave to our queues (N4).
+    /// Returns what is there to be guaranteed and shared: what all existing nodes leave to our queues (N2).
     #[must_use]
     pub fn total(&self) -> &Resources {
         &self.total

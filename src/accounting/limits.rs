@@ -13,7 +13,7 @@ pub struct QueueLimits {
     pub guarantee: Limits,
     /// The weight among its siblings; 0 counts as 1 (S2).
     pub weight: u32,
-    /// The order among siblings: the higher comes first (F3, S2, P1).
+    /// The order among siblings: the higher comes first (F2, S2, P1).
     pub priority: i32,
     /// Whether other queues may reclaim what it uses beyond its share (R2).
     pub reclaimable: bool,

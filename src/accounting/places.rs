@@ -1,6 +1,6 @@
 //! Remembers where deleted queues were in the tree.
 //!
-//! What is charged in a deleted queue still counts in the queues above it (T5), or its former siblings would use their parent's capability a
+//! What is charged in a deleted queue still counts in the queues above it (T3), or its former siblings would use their parent's capability a
 //! second time. A place is remembered while anything is charged or reserved in the queue or below it. There are two sources:
 //!
 //! ```text

@@ -27,7 +27,7 @@ pub struct QueueView<'a> {
     pub name: &'a str,
     /// Whether the queue exists; pods may be charged to a deleted one.
     pub exists: bool,
-    /// The parent that the queue names; of a deleted queue in use, the one below which it keeps its place (T5); else `None`.
+    /// The parent that the queue names; of a deleted queue in use, the one below which it keeps its place (T3); else `None`.
     pub parent: Option<&'a str>,
     /// The limits; `None` if the queue does not exist.
     pub limits: Option<&'a QueueLimits>,
@@ -37,11 +37,11 @@ pub struct QueueView<'a> {
     pub used: &'a Resources,
     /// The additional reservations of the PodGroups of the queue and of all queues below it.
     pub reserved: &'a Resources,
-    /// The part of the guarantee that is in force (F3); empty for `root`, whose floor is the cluster.
+    /// The part of the guarantee that is in force (F2); empty for `root`, whose floor is the cluster.
     pub floor: &'a Resources,
-    /// What must stay free for the guarantees in the queue and below it, beyond what is used and reserved (F4).
+    /// What must stay free for the guarantees in the queue and below it, beyond what is used and reserved (F3).
     pub unused_guarantee: &'a Resources,
-    /// The part of the floors in the queue and below it that pods do not fill, whatever is reserved (F4).
+    /// The part of the floors in the queue and below it that pods do not fill, whatever is reserved (F3).
     pub unfilled: &'a Resources,
 }
 
@@ -51,7 +51,7 @@ pub struct Quota {
     pub(super) tree: QueueTree,
     /// The limits of the queues that exist.
     pub(super) limits: BTreeMap<Arc<str>, QueueLimits>,
-    /// What is there to be guaranteed and shared: what all nodes leave to our queues (N4).
+    /// What is there to be guaranteed and shared: what all nodes leave to our queues (N2).
     pub(super) total: Resources,
     pub(super) charged: SubtreeSums<Uid>,
     pub(super) reserved: SubtreeSums<Arc<str>>,
@@ -85,7 +85,7 @@ impl Quota {
         }
     }
 
-    /// Removes a queue. What is used in it stays charged to its name, and to the queues above it (T5).
+    /// Removes a queue. What is used in it stays charged to its name, and to the queues above it (T3).
     pub fn queue_remove(&mut self, name: &str) {
         self.limits.remove(name);
         let in_use = self.is_in_use(name);
@@ -97,7 +97,7 @@ impl Quota {
         !self.charged.subtree(name).is_zero() || !self.reserved.subtree(name).is_zero()
     }
 
-    /// Takes in where the queues of a path were (T5), from a queue up to `root`. Of queues that exist it says nothing.
+    /// Takes in where the queues of a path were (T3), from a queue up to `root`. Of queues that exist it says nothing.
     pub(super) fn believe_path(&mut self, path: &[Arc<str>], source: &PlaceSource) {
         for edge in path.windows(2) {
             let [queue, parent] = edge else { return };
@@ -129,7 +129,7 @@ impl Quota {
         self.reserved.attach(&moved, &self.tree);
     }
 
-    /// Sets what is there to be guaranteed and shared (N4). Costs one comparison where it is the same.
+    /// Sets what is there to be guaranteed and shared (N2). Costs one comparison where it is the same.
     pub fn set_total(&mut self, total: &Resources) {
         if self.total != *total {
             self.total = total.clone();
@@ -141,23 +141,23 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// Why the queue takes no pods (T1, T2).
+    /// Why the queue takes no pods (T1, T1b).
     pub fn path(&self, queue: &str) -> Result<Path, QueueFault> {
         match self.tree.path(queue) {
             Ok(path) => self.overpromised(path.iter()).map_or(Ok(path), Err),
-            // A broken queue is reported before one that is no leaf (F6).
+            // A broken queue is reported before one that is no leaf (F4).
             Err(fault) => Err(self.fault(queue).unwrap_or(fault)),
         }
     }
 
-    /// Returns the fault of the queue or of the first one above it (T2); having children is no fault.
+    /// Returns the fault of the queue or of the first one above it (T1b); having children is no fault.
     #[must_use]
     pub fn fault(&self, queue: &str) -> Option<QueueFault> {
         let (way, fault) = self.tree.walk(queue);
         fault.or_else(|| self.overpromised(way.iter()))
     }
 
-    /// Returns the queues that guarantee their children more than they have themselves (T2), by name.
+    /// Returns the queues that guarantee their children more than they have themselves (T1b), by name.
     pub fn overpromising(&self) -> impl Iterator<Item = &Arc<str>> {
         self.unused_guarantees().excessive()
     }
@@ -323,7 +323,7 @@ impl Quota {
     }
 }
 
-/// Returns what is taken in a queue and below it (T4), and the part of it that pods use.
+/// Returns what is taken in a queue and below it (T2), and the part of it that pods use.
 fn taken_and_used(charged: &SubtreeSums<Uid>, reserved: &SubtreeSums<Arc<str>>, queue: &str) -> [Resources; 2] {
     let used = charged.subtree(queue);
     let mut taken = used.clone();

@@ -114,7 +114,7 @@ fn t5_the_pods_of_a_queue_that_is_gone_count_where_it_was_and_where_it_is_when_i
     let mut quota = three_levels();
     quota.charge(&"pod".into(), "team", amount(3, 1));
     quota.queue_remove("team");
-    assert_eq!(quota.queue("org").used, &amount(3, 1), "it keeps its place (T5)");
+    assert_eq!(quota.queue("org").used, &amount(3, 1), "it keeps its place (T3)");
     assert_eq!(refused(&quota, "other", &amount(6, 1)), Some(("org".into(), "cpu".into(), 3, 8)));
     assert_eq!(quota.queue("root").used, &amount(3, 1));
     let listed: Vec<_> = quota.queues().map(|queue| queue.name.to_owned()).collect();

@@ -1,7 +1,7 @@
 //! The order in which queues share resources.
 //!
 //! The tree as lists, built once and read often. A queue comes after its parent. The children of one queue are consecutive, in the order of
-//! priority and then name (F3). Only queues below `root` with an allowed depth are in it: other queues take no pods, so they get no floor and
+//! priority and then name (F2). Only queues below `root` with an allowed depth are in it: other queues take no pods, so they get no floor and
 //! no share.
 
 use std::cmp::Reverse;

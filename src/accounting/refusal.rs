@@ -1,4 +1,4 @@
-//! Why a queue refuses an amount (F6).
+//! Why a queue refuses an amount (F4).
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::tree::QueueFault;
 /// Why a queue refuses an amount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QueueRefusal {
-    /// The queue, or one above it, is broken, or it is no leaf (T1, T2).
+    /// The queue, or one above it, is broken, or it is no leaf (T1, T1b).
     Fault(QueueFault),
-    /// The queue is closed (O2).
+    /// The queue is closed (O1).
     Closed {
         /// The queue that a user closed: the requested one or the nearest above it.
         queue: Arc<str>,
     },
-    /// The amount exceeds a ceiling, together with what is used and with the unused guarantees (F1, F5).
+    /// The amount exceeds a ceiling, together with what is used and with the unused guarantees (F1, F3).
     Ceiling(Ceiling),
 }
 

@@ -1,4 +1,4 @@
-//! Computes the share of each queue in the cluster (S1–S4).
+//! Computes the share of each queue in the cluster (S1–S2).
 //!
 //! A pure function of the tree, the limits, the taken amounts and the waiting amounts. It passes over the tree twice, demands upwards and
 //! shares downwards. Its cost is the queues times the dimensions that the nodes have; there is no share of a dimension that no node has.
@@ -41,7 +41,7 @@ impl Shares {
         self.0.get(queue).unwrap_or(&NOTHING)
     }
 
-    /// Returns the dimensions in which a queue uses more than its share, by name (S4).
+    /// Returns the dimensions in which a queue uses more than its share, by name (S2).
     pub fn over<'a>(&'a self, queue: &str, used: &'a Resources) -> impl Iterator<Item = &'a ResourceName> {
         let share = self.of(queue);
         used.iter().filter(move |(dimension, used)| *used > share.get(dimension)).map(|(dimension, _)| dimension)
@@ -101,7 +101,7 @@ impl Quota {
     fn demands(&self, ranked: &Ranked, dimension: &ResourceName, waiting: Waiting<'_>) -> Vec<Amount> {
         let mut demands = vec![Amount::ZERO; ranked.len()];
         for (at, entry) in ranked.up() {
-            // What is taken in none of the children: in the queue itself, or in deleted queues below it (T5).
+            // What is taken in none of the children: in the queue itself, or in deleted queues below it (T3).
             let children = ranked.of_children(entry).iter().map(|child| self.taken(&child.name, dimension));
             let own = children.fold(self.taken(&entry.name, dimension), Amount::minus);
             let demand = match waiting {
@@ -119,7 +119,7 @@ impl Quota {
 }
 
 impl Quota {
-    /// Returns what is taken in a queue and below it (T4).
+    /// Returns what is taken in a queue and below it (T2).
     fn taken(&self, queue: &str, dimension: &ResourceName) -> Amount {
         self.charged.subtree(queue).get(dimension).plus(self.reserved.subtree(queue).get(dimension))
     }

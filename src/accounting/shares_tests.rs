@@ -1,4 +1,4 @@
-//! The shares of the queues follow the rules S1 to S4.
+//! The shares of the queues follow the rules S1 to S2.
 
 use super::*;
 use crate::accounting::QueueShape;

@@ -218,7 +218,7 @@ impl QueueTree {
         self.walk(name).1
     }
 
-    /// Returns the queues in which a charge to `name` counts (T3, T5): itself, all above it whether they exist or not, and `root`.
+    /// Returns the queues in which a charge to `name` counts (T2, T3): itself, all above it whether they exist or not, and `root`.
     #[must_use]
     pub fn way(&self, name: &str) -> Vec<Arc<str>> {
         self.walk(name).0

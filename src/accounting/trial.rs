@@ -164,7 +164,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Keeps everything; the pods are Assumed. They are returned in the order of their placement, without reservations.
-    /// A pod that was set aside is charged again: a node may then have more on it than it offers, until that pod is gone (R10).
+    /// A pod that was set aside is charged again: a node may then have more on it than it offers, until that pod is gone (R7).
     pub fn commit(mut self) -> Vec<Placement> {
         self.keep()
     }

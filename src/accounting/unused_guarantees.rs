@@ -1,6 +1,6 @@
 //! Computes the unused guarantee of each queue: what of its floor must stay free for it, beyond what it uses.
 //!
-//! F4 defines `held` as `taken` plus the unused guarantee, so only the latter is computed here:
+//! F3 defines `held` as `taken` plus the unused guarantee, so only the latter is computed here:
 //!
 //! ```text
 //! unused(q)    = max(floor(q) − taken(q), the sum of unused of its children)      never below 0
@@ -29,13 +29,13 @@ use super::tree::{MAX_DEPTH, QueueTree, ROOT_QUEUE};
 pub(super) struct UnusedGuarantees {
     /// The queues that have a floor, and `root` if there are any.
     queues: BTreeMap<Arc<str>, Entry>,
-    /// The queues that guarantee their children more than they have themselves (T2), with the first dimension.
+    /// The queues that guarantee their children more than they have themselves (T1b), with the first dimension.
     excesses: BTreeMap<Arc<str>, Excess>,
 }
 
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Entry {
-    /// The floor (F3); zero for `root`, which has no unused guarantee of its own.
+    /// The floor (F2); zero for `root`, which has no unused guarantee of its own.
     floor: Resources,
     tallies: By<Tally>,
 }
@@ -114,7 +114,7 @@ impl UnusedGuarantees {
         self.queues.is_empty()
     }
 
-    /// Returns by how much the guarantees of a queue's children exceed its own (T2); `None` if they do not.
+    /// Returns by how much the guarantees of a queue's children exceed its own (T1b); `None` if they do not.
     pub(super) fn excess(&self, queue: &str) -> Option<&Excess> {
         self.excesses.get(queue)
     }
@@ -208,7 +208,7 @@ impl Tally {
     }
 }
 
-/// Returns the floor of `root` (F3), which is also its share (S2).
+/// Returns the floor of `root` (F2), which is also its share (S2).
 pub(super) fn root_floor(limits: &BTreeMap<Arc<str>, QueueLimits>, total: &Resources) -> Resources {
     let capability = limits.get(ROOT_QUEUE).map(|limits| &limits.capability);
     let within =
@@ -216,7 +216,7 @@ pub(super) fn root_floor(limits: &BTreeMap<Arc<str>, QueueLimits>, total: &Resou
     total.iter().map(|(name, offered)| (name.clone(), within(name.as_str(), offered))).collect()
 }
 
-/// Returns the guarantees (F2), and where those of the children exceed the stated one (T2). The guarantee of `root` is not read.
+/// Returns the guarantees (F2), and where those of the children exceed the stated one (T1b). The guarantee of `root` is not read.
 fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec<Resources>, BTreeMap<Arc<str>, Excess>) {
     let mut guarantees = vec![Resources::new(); ranked.len()];
     let mut excesses = BTreeMap::new();
@@ -240,7 +240,7 @@ fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec
     (guarantees, excesses)
 }
 
-/// Returns the floors (F3): every queue's floor is divided among its children, in their order.
+/// Returns the floors (F2): every queue's floor is divided among its children, in their order.
 fn floors(ranked: &Ranked, guarantees: &[Resources], of_root: Resources) -> Vec<Resources> {
     let mut floors = vec![Resources::new(); ranked.len()];
     if let Some(root) = floors.first_mut() {

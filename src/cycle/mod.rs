@@ -195,7 +195,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
 
 /// Refuses a PodGroup that cannot be placed as it is, and revokes an admission that its queue does not allow any more.
 fn check_queue(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts, has_all: bool) -> Result<(), Refusal> {
-    // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O2).
+    // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O1).
     if !has_all && let Some(refusal) = admit::unusable(&state.cache, facts) {
         state.revoke_admission(key);
         return Err(refusal);

@@ -2,7 +2,7 @@
 //!
 //! Between sibling queues: the higher priority, then the smaller used part of the share, then the first PodGroup, then the name (P1).
 //! Within a queue: the PodGroup of higher priority, then without its minimum, then of the older waiting member (so a recreated PodGroup
-//! keeps its place), then the name (P2). The use changes with every placement, so a queue and all above it are ranked again after each
+//! keeps its place), then the name (P1). The use changes with every placement, so a queue and all above it are ranked again after each
 //! turn. The shares stay for the whole cycle.
 
 use std::cmp::{Ordering, Reverse};

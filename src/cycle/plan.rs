@@ -101,7 +101,7 @@ pub struct Eviction {
 pub enum EvictionCause {
     /// Room is reclaimed from other queues, up to the share of its own queue (R1).
     Reclaim,
-    /// PodGroups of lower priority in its own queue are preempted (R11).
+    /// PodGroups of lower priority in its own queue are preempted (R1b).
     Preemption,
     /// Its own partially bound gang is evicted.
     Release,

@@ -11,7 +11,7 @@ pub struct Policy {
     pub placement: Strategy,
     /// Whether pods may be evicted (R).
     pub evictions: bool,
-    /// Whether a PodGroup is admitted only if its request also fits in what the nodes offer, beside what is used and reserved (A9).
+    /// Whether a PodGroup is admitted only if its request also fits in what the nodes offer, beside what is used and reserved (A2).
     pub admit_within_nodes: bool,
     /// How long a PodGroup that finds no nodes keeps its reservation (A5); 0 is for ever.
     pub admission_timeout: Duration,
@@ -22,7 +22,7 @@ pub struct Policy {
 }
 
 /// The time of an admission where it has no end: for the first back-off after a preemption in vain, for the time in which further members of
-/// others leave room (A7), and for what a PodGroup states beyond its minimum (A5).
+/// others leave room (A7), and for what a PodGroup states beyond its minimum (A4).
 pub(in crate::cycle) const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Policy {

@@ -131,16 +131,8 @@ impl Ongoing<'_> {
 
     /// Handles a PodGroup without a waiting member: it reserves its minimum, if there is room.
     fn admitted(&mut self, want: &mut Want, admitted: Admitted) -> Turn {
-        let (mut asked, ceiling) = (admitted.minimum.clone(), admitted.unreserved.clone());
-        if !self.reserve(want, admitted) {
-            if let Some(group) = self.state.cache.groups.get(&want.key) {
-                asked.sub(&group.charged);
-            }
-            let asked = asked.without_negative();
-            if !self.state.cache.idle().covers(&asked) {
-                self.state.requeue.rests(&want.key, asked);
-            }
-        }
+        let ceiling = admitted.unreserved.clone();
+        self.reserve(want, admitted);
         match want.incomplete.take() {
             // It waits for its members and not for room, so no PodGroup waits for it.
             Some(refusal) => self.state.refuse(&want.key, &Arc::new(refusal)),
@@ -233,10 +225,10 @@ impl Ongoing<'_> {
         members.iter().filter_map(|uid| cache.pods.get(uid)).try_for_each(|member| leaves(&member.facts)).map_err(Refusal::Ceiling)
     }
 
-    /// Reserves the minimum of a PodGroup without nodes. Returns whether it is admitted: it is not during its admission back-off.
-    fn reserve(&mut self, want: &Want, admitted: Admitted) -> bool {
+    /// Reserves the minimum of a PodGroup without nodes. It is not admitted during its admission back-off.
+    fn reserve(&mut self, want: &Want, admitted: Admitted) {
         let SchedulingState { cache, requeue, .. } = &mut *self.state;
-        reservation::reserve(cache, &mut requeue.timers, &want.key, admitted, self.now, self.policy.admission_timeout)
+        reservation::reserve(cache, &mut requeue.timers, &want.key, admitted, self.now, self.policy.admission_timeout);
     }
 
     /// Places so many of these members, or none; the first ones must be among them.

@@ -67,7 +67,7 @@ fn every_link_between_documents_leads_to_a_file_and_a_heading() {
     assert!(found >= 60 && of_headings >= 10, "only {found} links were found, {of_headings} of them to a heading");
 }
 
-/// Returns whether the word is the number of a rule or of a case: one capital letter and one or two digits, as R13.
+/// Returns whether the word is the number of a rule or of a case: one capital letter and one or two digits, as R7.
 fn is_number(word: &str) -> bool {
     let digits = word.trim_start_matches(|c: char| c.is_ascii_uppercase());
     word.len() - digits.len() == 1 && (1..=2).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
@@ -82,5 +82,5 @@ fn no_page_but_those_of_the_design_has_numbers_of_rules_and_cases() {
         let numbers: BTreeSet<_> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| is_number(word)).collect();
         assert!(numbers.is_empty(), "{page} has the numbers {numbers:?}: rules and cases stand in docs/design");
     }
-    assert!(documents("docs/design").iter().any(|page| read(page).contains("R13")), "the rules have no numbers any more");
+    assert!(documents("docs/design").iter().any(|page| read(page).contains("R7")), "the rules have no numbers any more");
 }

@@ -1,4 +1,4 @@
-//! Opens or closes a queue, and reports the consequences (rules O1 to O3 of docs/design/accounting.md).
+//! Opens or closes a queue, and reports the consequences (rule O1 of docs/design/accounting.md).
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Shows what is charged on each node, and which nodes are overcommitted.
 //!
-//! It is computed from the nodes and pods of the API, as the scheduler's ledger does (N1 to N3 of docs/design/accounting.md). Only the
+//! It is computed from the nodes and pods of the API, as the scheduler's ledger does (N1 and N2 of docs/design/accounting.md). Only the
 //! scheduler knows what is reserved for nominated gangs.
 
 use std::collections::{BTreeMap, BTreeSet};

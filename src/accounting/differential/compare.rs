@@ -94,7 +94,7 @@ fn amounts(resources: &Resources) -> Amounts {
     DIMENSIONS.map(|name| resources.get(name).nanos())
 }
 
-/// Returns the state as scenarios write it (O3).
+/// Returns the state as scenarios write it (O1).
 pub(in crate::accounting) fn written(state: QueueState) -> &'static str {
     match state {
         QueueState::Open => "Open",
@@ -106,8 +106,8 @@ pub(in crate::accounting) fn written(state: QueueState) -> &'static str {
 /// Returns the queue that refuses, the dimension, and the rule.
 pub(in crate::accounting) fn read_refusal(refusal: &QueueRefusal) -> (String, Option<String>, &'static str) {
     match refusal {
-        QueueRefusal::Fault(fault) => (fault.queue.to_string(), None, if fault.why == Why::NotLeaf { "T1" } else { "T2" }),
-        QueueRefusal::Closed { queue } => (queue.to_string(), None, "O2"),
+        QueueRefusal::Fault(fault) => (fault.queue.to_string(), None, if fault.why == Why::NotLeaf { "T1" } else { "T1b" }),
+        QueueRefusal::Closed { queue } => (queue.to_string(), None, "O1"),
         QueueRefusal::Ceiling(Ceiling { queue, dimension, unused_guarantee, bound, .. }) => {
             let rule = if *bound == Bound::Minimums {
                 "A7"
@@ -116,7 +116,7 @@ pub(in crate::accounting) fn read_refusal(refusal: &QueueRefusal) -> (String, Op
             } else if unused_guarantee.is_zero() {
                 "F1"
             } else {
-                "F5"
+                "F3"
             };
             debug_assert!(*bound != Bound::Cluster || **queue == *ROOT_QUEUE);
             (queue.to_string(), Some(dimension.to_string()), rule)

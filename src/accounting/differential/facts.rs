@@ -93,7 +93,7 @@ impl Facts {
         for (pod, spec) in self.pods.iter().enumerate() {
             let Some(spec) = spec else { continue };
             let Some(queue) = spec.queue else {
-                // A pod of another scheduler counts only where it is: on its node (N4).
+                // A pod of another scheduler counts only where it is: on its node (N2).
                 spec.node.iter().for_each(|node| _ = writeln!(text, "foreign p{pod} {} node=n{node}", amounts(&spec.amounts)));
                 continue;
             };

@@ -1,4 +1,4 @@
-//! Where the deleted queues of a history were (T5), as plain facts.
+//! Where the deleted queues of a history were (T3), as plain facts.
 
 use super::facts::{Facts, NAMES, QUEUES, ROOT};
 

@@ -167,7 +167,7 @@ fn terms(spec: &QueueSpec) -> QueueLimits {
 }
 
 impl Facts {
-    /// Whether a pod may be placed: it has no charge, and it fits on the node and in the queue (N3 and F6).
+    /// Whether a pod may be placed: it has no charge, and it fits on the node and in the queue (N2 and F4).
     fn may_place(&self, place: &Place) -> bool {
         let Some(offers) = self.nodes.get(place.node).copied().flatten() else { return false };
         let used = self.on_node(place.node);

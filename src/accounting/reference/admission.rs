@@ -12,7 +12,7 @@ pub(super) enum Verdict {
     Admitted,
     /// Admitted by A3.
     ByReclaim,
-    /// Refused by F6.
+    /// Refused by F4.
     Refused(Refusal),
     /// There is no such PodGroup, or it has neither live members nor an explicit demand.
     Nothing,

@@ -16,22 +16,22 @@ impl ByRules {
         Self(cluster(facts))
     }
 
-    /// T4.
+    /// T2.
     pub(in crate::accounting) fn used(&self, queue: &str, dimension: &str) -> i128 {
         used(&self.0, queue, dimension)
     }
 
-    /// T4.
+    /// T2.
     pub(in crate::accounting) fn reserved(&self, queue: &str, dimension: &str) -> i128 {
         reserved(&self.0, queue, dimension)
     }
 
-    /// F3.
+    /// F2.
     pub(in crate::accounting) fn floor(&self, queue: &str, dimension: &str) -> i128 {
         floor(&self.0, queue, dimension)
     }
 
-    /// F4.
+    /// F3.
     pub(in crate::accounting) fn held(&self, queue: &str, dimension: &str) -> i128 {
         held(&self.0, queue, dimension)
     }
@@ -46,27 +46,27 @@ impl ByRules {
         right(&self.0, queue, dimension)
     }
 
-    /// T2.
+    /// T1b.
     pub(in crate::accounting) fn broken<'a>(&'a self, queue: &'a str) -> Option<&'a str> {
         broken(&self.0, queue)
     }
 
-    /// O2.
+    /// O1.
     pub(in crate::accounting) fn closed_by<'a>(&'a self, queue: &'a str) -> Option<&'a str> {
         closed_by(&self.0, queue)
     }
 
-    /// O3.
+    /// O1.
     pub(in crate::accounting) fn state(&self, queue: &str) -> &'static str {
         state(&self.0, queue)
     }
 
-    /// T3: returns the number of queues above this one.
+    /// T2: returns the number of queues above this one.
     pub(in crate::accounting) fn depth(&self, queue: &str) -> usize {
         walk(&self.0, queue).len() - 1
     }
 
-    /// F6: the refusal has the queue, the dimension if there is one, and the rule.
+    /// F4: the refusal has the queue, the dimension if there is one, and the rule.
     pub(in crate::accounting) fn fits(&self, queue: &str, asked: &Amounts) -> Result<(), (String, Option<String>, &'static str)> {
         fits(&self.0, queue, asked).map_err(|refusal| (refusal.queue, refusal.dimension, refusal.rule))
     }

@@ -18,7 +18,7 @@ pub(super) struct Cluster {
     pub(super) nodes: BTreeMap<String, Amounts>,
     /// The queues that have an object; `root` and `default` exist without one.
     pub(super) queues: BTreeMap<String, Queue>,
-    /// Where queues that do not exist were (T5).
+    /// Where queues that do not exist were (T3).
     pub(super) former: BTreeMap<String, Former>,
     /// The pods, by UID.
     pub(super) pods: BTreeMap<String, Pod>,
@@ -108,7 +108,7 @@ impl Cluster {
         if self.nodes.is_empty() { self.total.clone() } else { self.nodes.values().fold(Amounts::new(), |sum, node| plus(&sum, node)) }
     }
 
-    /// N4: returns `T`, the sum of what the nodes offer less what pods outside our queues use there, on no node below 0.
+    /// N2: returns `T`, the sum of what the nodes offer less what pods outside our queues use there, on no node below 0.
     pub(in crate::accounting::reference) fn there_for_queues(&self) -> Amounts {
         let all_nodes = if self.nodes.is_empty() { BTreeMap::from([("all".to_owned(), self.total.clone())]) } else { self.nodes.clone() };
         let of_node = |(name, offers): (&String, &Amounts)| {

@@ -1,11 +1,11 @@
-//! The floors and the held amounts of the queues, and whether an amount fits (F1–F6).
+//! The floors and the held amounts of the queues, and whether an amount fits (F1 to F4).
 
 use std::collections::BTreeMap;
 
 use super::cluster::{Amounts, Cluster, amount, asked_in};
 use super::tree::{broken, children, closed_by, is_below_root, is_leaf, own, parent, spec, taken, walk};
 
-/// A refusal (F6): the queue, the dimension if there is one, and the rule.
+/// A refusal (F4): the queue, the dimension if there is one, and the rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
     pub(super) queue: String,
@@ -22,7 +22,7 @@ pub(super) fn guarantee(cluster: &Cluster, queue: &str, dimension: &str) -> i128
     stated.unwrap_or_else(|| children(cluster, queue).iter().map(|child| guarantee(cluster, child, dimension)).sum())
 }
 
-/// Returns the limit of `root`: what all nodes leave to our queues (N4), and no more than its own capability.
+/// Returns the limit of `root`: what all nodes leave to our queues (N2), and no more than its own capability.
 pub(super) fn all(cluster: &Cluster, dimension: &str) -> i128 {
     let total = amount(&cluster.there_for_queues(), dimension);
     spec(cluster, "root").capability.get(dimension).map_or(total, |capability| total.min(*capability))
@@ -35,7 +35,7 @@ pub(super) fn in_order<'a>(cluster: &'a Cluster, queue: &str) -> Vec<&'a str> {
     children
 }
 
-/// F3: returns the part of the guarantee that is in force.
+/// F2: returns the part of the guarantee that is in force.
 pub(super) fn floor(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if queue == "root" {
         return all(cluster, dimension);
@@ -54,7 +54,7 @@ pub(super) fn floor(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     0
 }
 
-/// F4: returns what the queue takes, together with its unused guarantee.
+/// F3: returns what the queue takes, together with its unused guarantee.
 pub(super) fn held(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if !is_below_root(cluster, queue) {
         return taken(cluster, queue, dimension);
@@ -64,7 +64,7 @@ pub(super) fn held(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if queue == "root" { sum } else { sum.max(floor(cluster, queue, dimension)) }
 }
 
-/// F4: whether pods leave a part of the floors below `root` unfilled, whatever is reserved.
+/// F3: whether pods leave a part of the floors below `root` unfilled, whatever is reserved.
 fn has_unfilled(cluster: &Cluster, dimension: &str) -> bool {
     let of_pods = Cluster { reservations: BTreeMap::new(), ..cluster.clone() };
     held(&of_pods, "root", dimension) > taken(&of_pods, "root", dimension)
@@ -77,7 +77,7 @@ pub(super) fn above_capability(cluster: &Cluster, queue: &str, dimension: &str, 
     (above > 0).then_some(above)
 }
 
-/// F5: returns by how much a charge to `charged`, which is this queue or below it, would use the guarantees of other queues here.
+/// F3: returns by how much a charge to `charged`, which is this queue or below it, would use the guarantees of other queues here.
 pub(super) fn takes_guarantees(cluster: &Cluster, queue: &str, charged: &str, dimension: &str, asked: i128) -> Option<i128> {
     // Without a limit on what is held, it need not be computed.
     if queue != "root" && !spec(cluster, queue).capability.contains_key(dimension) {
@@ -100,18 +100,18 @@ pub(super) fn takes_guarantees(cluster: &Cluster, queue: &str, charged: &str, di
     (above > 0).then_some(above)
 }
 
-/// F6: checks whether an amount fits. The refusal has the nearest queue that refuses, its first dimension by name, and the rule. A queue that
+/// F4: checks whether an amount fits. The refusal has the nearest queue that refuses, its first dimension by name, and the rule. A queue that
 /// is broken or closed is reported before any amount is checked; in one dimension the ceiling comes before the guarantees.
 pub(super) fn fits(cluster: &Cluster, queue: &str, asked: &Amounts) -> Result<(), Refusal> {
     let refused = |queue: &str, rule| Err(Refusal { queue: queue.to_owned(), dimension: None, rule });
     if let Some(broken) = broken(cluster, queue) {
-        return refused(broken, "T2");
+        return refused(broken, "T1b");
     }
     if !is_leaf(cluster, queue) {
         return refused(queue, "T1");
     }
     if let Some(closed) = closed_by(cluster, queue) {
-        return refused(closed, "O2");
+        return refused(closed, "O1");
     }
     for above in walk(cluster, queue) {
         if let Some((dimension, rule, _)) = lacking(cluster, above, queue, asked).into_iter().next() {
@@ -126,7 +126,7 @@ pub(super) fn lacking(cluster: &Cluster, queue: &str, charged: &str, asked: &Amo
     let mut lacking = Vec::new();
     for (dimension, asked) in asked_in(asked) {
         let ceiling = above_capability(cluster, queue, dimension, asked).map(|lack| ("F1", lack));
-        let guarantee_lack = takes_guarantees(cluster, queue, charged, dimension, asked).map(|lack| ("F5", lack));
+        let guarantee_lack = takes_guarantees(cluster, queue, charged, dimension, asked).map(|lack| ("F3", lack));
         let most = ceiling.iter().chain(&guarantee_lack).map(|(_, lack)| *lack).max();
         if let (Some((rule, _)), Some(most)) = (ceiling.or(guarantee_lack), most) {
             lacking.push((dimension.to_owned(), rule, most));

@@ -1,4 +1,4 @@
-//! Where deleted queues were (T5).
+//! Where deleted queues were (T3).
 
 use super::cluster::{Cluster, Former, amount};
 use super::tree::{exists, parent, reserved, used};
@@ -41,7 +41,7 @@ fn is_in_use(cluster: &Cluster, queue: &str) -> bool {
     cluster.dimensions().iter().any(|dimension| used(cluster, queue, dimension) + reserved(cluster, queue, dimension) != 0)
 }
 
-/// T5, in the order of the text: pods read in any order give the same place, and the last one that is released takes the place with it.
+/// T3, in the order of the text: pods read in any order give the same place, and the last one that is released takes the place with it.
 #[test]
 fn the_pod_that_was_created_last_says_where_a_deleted_queue_was() {
     for pods in [["a", "b"], ["b", "a"]] {

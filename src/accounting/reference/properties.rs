@@ -93,7 +93,7 @@ const SHARE_AND_RIGHT: [Measure; 2] = [share, right];
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(64) })]
 
-    /// F3, S2: the floor of one queue never pays for the share of another, and floors never exceed the cluster.
+    /// F2, S2: the floor of one queue never pays for the share of another, and floors never exceed the cluster.
     #[test]
     fn children_never_share_more_than_their_parent_has(cluster in cluster()) {
         for (queue, dimension) in everywhere(&cluster) {
@@ -145,7 +145,7 @@ proptest! {
         }
     }
 
-    /// F4.
+    /// F3.
     #[test]
     fn what_is_held_is_never_less_than_what_is_taken_or_the_floor(cluster in cluster()) {
         for (queue, dimension) in everywhere(&cluster) {
@@ -155,7 +155,7 @@ proptest! {
         }
     }
 
-    /// F6: otherwise a refused gang could be admitted piece by piece.
+    /// F4: otherwise a refused gang could be admitted piece by piece.
     #[test]
     fn where_an_amount_fits_less_fits(cluster in cluster(), queue in some_queue(), asked in amounts(20), by in 1..20_i128) {
         let lesser: Amounts = asked.iter().map(|(name, amount)| (name.clone(), amount * by / 20)).collect();
@@ -164,7 +164,7 @@ proptest! {
         }
     }
 
-    /// F5: whichever queue comes first, a leaf that is not broken or closed can use its floor, up to the capabilities on its way.
+    /// F3: whichever queue comes first, a leaf that is not broken or closed can use its floor, up to the capabilities on its way.
     #[test]
     fn what_fits_leaves_every_other_leaf_its_floor(cluster in cluster(), capability in 4..12_i128, kept in 1..6_i128, asked in amounts(12)) {
         // A random cluster, and in addition a queue with a floor and one without below one ceiling: otherwise such a pair is rare.
@@ -186,7 +186,7 @@ proptest! {
         }
     }
 
-    /// F5: the unused guarantees never exceed what all nodes offer, after a charge to an empty cluster and after each next one.
+    /// F3: the unused guarantees never exceed what all nodes offer, after a charge to an empty cluster and after each next one.
     #[test]
     fn charges_that_fit_never_use_the_guarantees_of_other_queues(queues in queues(), total in amounts(20), charges in prop::collection::vec((some_queue(), amounts(5)), 0..8)) {
         let mut cluster = Cluster { total, queues, ..Cluster::default() };

@@ -1,4 +1,4 @@
-//! Whether these pods may be evicted so that this PodGroup is placed (R1–R8, and R11 within a queue).
+//! Whether these pods may be evicted so that this PodGroup is placed (R1 to R5, and R1b within a queue).
 //!
 //! Terminating pods count as gone, and the reservation of the PodGroup itself is left out (A4): every function here gets
 //! the cluster as [`settled`] makes it. Shares are those before the evictions.
@@ -58,17 +58,17 @@ pub(super) fn check_reclaim(before: &Cluster, preemptor: &str, victims: &Victims
         return Err("no such victim");
     };
     if !pods.iter().all(|pod| may_go(pod, group, preemptor)) {
-        return Err("R8");
+        return Err("R2c");
     }
     let cluster = settled(before, preemptor);
     let preemptor = Preemptor::of(&cluster, preemptor, group);
     if is_placed(&cluster, &preemptor, &Victims::new()) {
         // Either the PodGroup fits already, or it waits until the terminating pods are gone.
-        return if victims.is_empty() { Ok(()) } else { Err("R4") };
+        return if victims.is_empty() { Ok(()) } else { Err("R3") };
     }
     check_victims(&cluster, &preemptor, victims)?;
     if parts_of(victims).any(|fewer| check_victims(&cluster, &preemptor, &fewer).is_ok()) {
-        return Err("R7");
+        return Err("R5");
     }
     Ok(())
 }
@@ -109,17 +109,17 @@ pub(super) fn some_reclaim(before: &Cluster, preemptor: &str, thoroughly: bool) 
 /// Checks all rules, except that every victim is needed.
 fn check_victims(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> Result<(), &'static str> {
     let rules: [(&str, Rule); 6] = [
-        ("R6", gangs_stay_or_go),
+        ("R4", gangs_stay_or_go),
         ("R1", may_reclaim_from),
         ("R2", all_borrow),
-        ("R3", no_queue_falls_below_its_floor),
-        ("R5", no_ceiling_refuses),
-        ("R4", is_placed),
+        ("R2b", no_queue_falls_below_its_floor),
+        ("R3b", no_ceiling_refuses),
+        ("R3", is_placed),
     ];
     rules.iter().find(|(_, holds)| !holds(cluster, preemptor, victims)).map_or(Ok(()), |(rule, _)| Err(rule))
 }
 
-/// R8, and R11 within one queue.
+/// R2c, and R1b within one queue.
 fn may_go(pod: &Pod, preemptor: &Group, name: &str) -> bool {
     let low_enough = if pod.queue == preemptor.queue { pod.priority < preemptor.priority } else { pod.priority <= preemptor.priority };
     pod.preemptable && !pod.terminating && pod.ours && low_enough && pod.group.as_deref() != Some(name)
@@ -154,11 +154,11 @@ fn borrows(cluster: &Cluster, preemptor: &Preemptor<'_>, uid: &str, gone: &Victi
     let way = up_to_below(cluster, &pod.queue, common_ancestor(cluster, preemptor.queue, &pod.queue));
     let over = |dimension: &String| way.iter().all(|queue| used(&left, queue, dimension) > preemptor.share(cluster, queue, dimension));
     let reclaimable = way.iter().all(|queue| spec(cluster, queue).reclaimable);
-    // Within its own queue (R11) the way is empty and no queue borrows.
+    // Within its own queue (R1b) the way is empty and no queue borrows.
     way.is_empty() || reclaimable && preemptor.lacked.get_or_init(|| lacked(cluster, preemptor)).iter().any(over)
 }
 
-/// R2: returns the dimensions that the PodGroup lacks: where F6 refuses, or less is idle than its members request. Where the room exists but
+/// R2: returns the dimensions that the PodGroup lacks: where F4 refuses, or less is idle than its members request. Where the room exists but
 /// in pieces, it lacks everything that it asks for.
 fn lacked(cluster: &Cluster, preemptor: &Preemptor<'_>) -> Vec<String> {
     let dimensions: Vec<(String, i128)> = asked_in(&preemptor.asked).map(|(name, asked)| (name.to_owned(), asked)).collect();
@@ -171,7 +171,7 @@ fn lacked(cluster: &Cluster, preemptor: &Preemptor<'_>) -> Vec<String> {
     if lacked.is_empty() { dimensions.into_iter().map(|(name, _)| name).collect() } else { lacked }
 }
 
-/// R3: for every queue from a victim's up to below the common ancestor.
+/// R2b: for every queue from a victim's up to below the common ancestor.
 fn no_queue_falls_below_its_floor(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
     queues_of(cluster, victims).iter().all(|victim| {
@@ -184,7 +184,7 @@ fn no_queue_falls_below_its_floor(cluster: &Cluster, preemptor: &Preemptor<'_>, 
     })
 }
 
-/// R4: all needed members have a node when the victims are gone.
+/// R3: all needed members have a node when the victims are gone.
 fn is_placed(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
     // S3: a member that keeps its place keeps that of its gang.
@@ -193,7 +193,7 @@ fn is_placed(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) ->
     fits(&after, preemptor.queue, &preemptor.asked).is_ok() && may_stay && have_nodes(&after, &preemptor.members)
 }
 
-/// N3, by trying every node for every member; where no nodes are named, with all nodes together.
+/// N2, by trying every node for every member; where no nodes are named, with all nodes together.
 fn have_nodes(cluster: &Cluster, members: &[Amounts]) -> bool {
     if cluster.nodes.is_empty() {
         return asked_in(&sum(members)).all(|(dimension, asked)| asked <= idle(cluster, dimension));
@@ -227,7 +227,7 @@ fn idle(cluster: &Cluster, dimension: &str) -> i128 {
     cluster.nodes.iter().map(left).sum()
 }
 
-/// R5: when a queue refuses because of its own capability, only evictions below it help, and they must be enough.
+/// R3b: when a queue refuses because of its own capability, only evictions below it help, and they must be enough.
 fn no_ceiling_refuses(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Victims) -> bool {
     let after = cluster.without_pods(victims);
     walk(&after, preemptor.queue)
@@ -235,7 +235,7 @@ fn no_ceiling_refuses(cluster: &Cluster, preemptor: &Preemptor<'_>, victims: &Vi
         .all(|queue| asked_in(&preemptor.asked).all(|(dimension, asked)| above_capability(&after, queue, dimension, asked).is_none()))
 }
 
-/// R6: each PodGroup that loses members keeps minMember and its oldest member, or no member.
+/// R4: each PodGroup that loses members keeps minMember and its oldest member, or no member.
 fn gangs_stay_or_go(cluster: &Cluster, _: &Preemptor<'_>, victims: &Victims) -> bool {
     cluster.groups.iter().all(|(name, group)| {
         let live = live_members(cluster, name);
@@ -246,7 +246,7 @@ fn gangs_stay_or_go(cluster: &Cluster, _: &Preemptor<'_>, victims: &Victims) -> 
     })
 }
 
-/// R6: returns the units of an eviction: a whole gang, or each member beyond minMember, or each pod without a PodGroup.
+/// R4: returns the units of an eviction: a whole gang, or each member beyond minMember, or each pod without a PodGroup.
 fn units(cluster: &Cluster, victims: &Victims) -> Vec<Victims> {
     let whole = |uid: &String| {
         let group = cluster.pods.get(uid).and_then(|pod| pod.group.clone())?;

@@ -98,7 +98,7 @@ fn after(cluster: &Cluster, victims: &BTreeSet<String>) -> Cluster {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(64) })]
 
-    /// R1, R3.
+    /// R1, R2b.
     #[test]
     fn an_allowed_reclaim_brings_no_queue_below_its_floor_or_above_its_share(cluster in full_cluster()) {
         for victims in allowed_victims(&cluster) {

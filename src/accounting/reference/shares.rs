@@ -1,4 +1,4 @@
-//! The share and the entitlement of a queue, and whether it is over its share (S1–S4).
+//! The share and the entitlement of a queue, and whether it is over its share (S1–S2).
 
 use super::admission::wanted;
 use super::cluster::{Amounts, Cluster, amount, asked_in};
@@ -117,7 +117,7 @@ pub(super) fn is_within_entitlement(cluster: &Cluster, queue: &str, asked: &Amou
         .all(|above| asked_in(asked).all(|(dimension, asked)| used(cluster, above, dimension) + asked <= right(cluster, above, dimension)))
 }
 
-/// S4.
+/// S2.
 pub(super) fn is_over_share(cluster: &Cluster, queue: &str, dimension: &str) -> bool {
     used(cluster, queue, dimension) > share(cluster, queue, dimension)
 }

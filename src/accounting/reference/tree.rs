@@ -1,4 +1,4 @@
-//! The tree of queues: which are broken or closed, and what counts where (T1–T4, O1–O3).
+//! The tree of queues: which are broken or closed, and what counts where (T1, T2, O1).
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use super::cluster::{Cluster, Queue, amount};
 use super::limits::guarantee;
 
 const ROOT: &str = "root";
-/// T2: with more queues than this above it, `root` included, a queue is broken.
+/// T1b: with more queues than this above it, `root` included, a queue is broken.
 const DEEPEST: usize = 64;
 
 /// Whether the queue exists (T1: `root` and `default` always do).
@@ -47,7 +47,7 @@ pub(super) fn is_leaf(cluster: &Cluster, queue: &str) -> bool {
     queue != ROOT && children(cluster, queue).is_empty()
 }
 
-/// T5: returns the queue directly above, of a deleted queue the one below which it keeps its place.
+/// T3: returns the queue directly above, of a deleted queue the one below which it keeps its place.
 fn above<'a>(cluster: &'a Cluster, queue: &str) -> Option<&'a str> {
     parent(cluster, queue).or_else(|| cluster.former.get(queue).map(|former| former.parent.as_str()))
 }
@@ -57,12 +57,12 @@ pub(super) fn deleted_below<'a>(cluster: &'a Cluster, queue: &str) -> Vec<&'a st
     cluster.former.iter().filter(|(_, former)| former.parent == queue).map(|(name, _)| name.as_str()).collect()
 }
 
-/// T3, T5: returns the queues in which a charge to this one counts: itself, all above it whether they exist or not, each once, and `root`.
+/// T2, T3: returns the queues in which a charge to this one counts: itself, all above it whether they exist or not, each once, and `root`.
 pub(super) fn walk<'a>(cluster: &'a Cluster, queue: &'a str) -> Vec<&'a str> {
     way(queue, |queue| above(cluster, queue))
 }
 
-/// T2: the same up to the first queue that does not exist.
+/// T1b: the same up to the first queue that does not exist.
 fn walk_existing<'a>(cluster: &'a Cluster, queue: &'a str) -> Vec<&'a str> {
     way(queue, |queue| parent(cluster, queue))
 }
@@ -85,7 +85,7 @@ pub(super) fn is_below_root(cluster: &Cluster, queue: &str) -> bool {
     walk.iter().all(|queue| exists(cluster, queue)) && last.is_none_or(|last| parent(cluster, last) == Some(ROOT))
 }
 
-/// T2, of the queue itself; the fault may also be in a queue above it, see [`broken`].
+/// T1b, of the queue itself; the fault may also be in a queue above it, see [`broken`].
 pub(super) fn is_broken_itself(cluster: &Cluster, queue: &str) -> bool {
     let no_parent = parent(cluster, queue).is_some_and(|parent| !exists(cluster, parent));
     let below_itself = parent(cluster, queue).is_some_and(|parent| walk_existing(cluster, parent).contains(&queue));
@@ -93,7 +93,7 @@ pub(super) fn is_broken_itself(cluster: &Cluster, queue: &str) -> bool {
     !exists(cluster, queue) || no_parent || below_itself || above > DEEPEST || guarantees_too_much(cluster, queue)
 }
 
-/// T2: whether the guarantees of the children exceed its own, where that is stated. `root` guarantees what exists (F3).
+/// T1b: whether the guarantees of the children exceed its own, where that is stated. `root` guarantees what exists (F2).
 fn guarantees_too_much(cluster: &Cluster, queue: &str) -> bool {
     queue != ROOT
         && is_below_root(cluster, queue)
@@ -103,17 +103,17 @@ fn guarantees_too_much(cluster: &Cluster, queue: &str) -> bool {
         })
 }
 
-/// T2: returns the nearest broken queue from this one up, itself included; a queue takes new pods only if there is none.
+/// T1b: returns the nearest broken queue from this one up, itself included; a queue takes new pods only if there is none.
 pub(super) fn broken<'a>(cluster: &'a Cluster, queue: &'a str) -> Option<&'a str> {
     walk(cluster, queue).into_iter().find(|queue| is_broken_itself(cluster, queue))
 }
 
-/// O2: returns the nearest queue from this one up that is closed by hand; if there is one, the queue is closed.
+/// O1: returns the nearest queue from this one up that is closed by hand; if there is one, the queue is closed.
 pub(super) fn closed_by<'a>(cluster: &'a Cluster, queue: &'a str) -> Option<&'a str> {
     walk(cluster, queue).into_iter().find(|queue| spec(cluster, queue).closed_by_hand)
 }
 
-/// O3: returns `status.state`.
+/// O1: returns `status.state`.
 pub(super) fn state(cluster: &Cluster, queue: &str) -> &'static str {
     let charged = cluster.pods.values().any(|pod| walk(cluster, &pod.queue).contains(&queue));
     match (closed_by(cluster, queue), charged) {
@@ -123,13 +123,13 @@ pub(super) fn state(cluster: &Cluster, queue: &str) -> &'static str {
     }
 }
 
-/// T4: returns the charges of the pods in the queue and below it.
+/// T2: returns the charges of the pods in the queue and below it.
 pub(super) fn used(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     let counts = |charged: &str| walk(cluster, charged).contains(&queue);
     cluster.pods.values().filter(|pod| counts(&pod.queue)).map(|pod| amount(&pod.amounts, dimension)).sum()
 }
 
-/// T4: returns the reservations of the PodGroups in the queue and below it.
+/// T2: returns the reservations of the PodGroups in the queue and below it.
 pub(super) fn reserved(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     let counts = |charged: &str| walk(cluster, charged).contains(&queue);
     cluster
@@ -140,7 +140,7 @@ pub(super) fn reserved(cluster: &Cluster, queue: &str, dimension: &str) -> i128 
         .sum()
 }
 
-/// T4: returns the sum of both.
+/// T2: returns the sum of both.
 pub(super) fn taken(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     used(cluster, queue, dimension) + reserved(cluster, queue, dimension)
 }
@@ -162,7 +162,7 @@ pub(super) fn up_to_below<'a>(cluster: &'a Cluster, queue: &'a str, ancestor: &s
     walk(cluster, queue).into_iter().take_while(|queue| *queue != ancestor).collect()
 }
 
-/// T2, T3: at most 64 queues may be above one, `root` included. A queue with one more takes nothing, and counts all the way up.
+/// T1b, T2: at most 64 queues may be above one, `root` included. A queue with one more takes nothing, and counts all the way up.
 #[test]
 fn a_queue_with_more_than_64_above_it_is_broken_but_still_counts() {
     let mut chain = String::from("total cpu:9\nqueue q1\n");

@@ -2,13 +2,13 @@
 //!
 //! `Pending → Inqueue`. The request is that of the members that are needed now, and at least `spec.minResources` less the charges of its
 //! members (nothing counts twice). The minResources that podgroup-controller wrote count only while those members do not exist. The quota
-//! alone decides (F6), without the reservation of the PodGroup itself. Where it refuses for amounts alone, the PodGroup may be able to
+//! alone decides (F4), without the reservation of the PodGroup itself. Where it refuses for amounts alone, the PodGroup may be able to
 //! reclaim them (A3). An admitted PodGroup without nodes reserves its request ([`reserve`](super::reservation::reserve)). One that lacks
 //! members reserves nothing where it would have to reclaim: no pod is preempted for members that do not exist, and others would preempt pods
 //! to have room beside the reservation.
 //!
 //! Where the installer asks for it ([`Policy::admit_within_nodes`](crate::cycle::policy::Policy)), the request must fit in what the nodes
-//! offer as well (A9).
+//! offer as well (A2).
 
 use std::sync::Arc;
 

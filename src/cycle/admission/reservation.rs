@@ -10,7 +10,7 @@
 //!     ╰── admission back-off: may be placed, reserves nothing, twice as long each time
 //! ```
 //!
-//! A reservation only shrinks by itself. It grows where admission has checked the queues (F6), and where a refused bind gives a charge
+//! A reservation only shrinks by itself. It grows where admission has checked the queues (F4), and where a refused bind gives a charge
 //! back.
 
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &Gro
     cache.release_reservation(key);
 }
 
-/// Admits a PodGroup that reserves nothing: scheduling gates hold its members back (A5).
+/// Admits a PodGroup that reserves nothing: scheduling gates hold its members back (A4).
 pub(in crate::cycle) fn admit_without_reservation(cache: &mut Cache, key: &GroupKey) {
     if let Some(group) = cache.groups.get_mut(key) {
         group.admission.state = AdmissionState::SETTLED;
@@ -151,7 +151,7 @@ pub(in crate::cycle) fn free_surplus(cache: &mut Cache, key: &GroupKey, reserved
     }
 }
 
-/// The PodGroup is nominated and charged (R10): it reserves nothing besides, and waits as long as its nomination says.
+/// The PodGroup is nominated and charged (R7): it reserves nothing besides, and waits as long as its nomination says.
 pub(in crate::cycle) fn release_for_nomination(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, queue: &str) {
     cancel_timeout(cache, timers, key);
     timers.cancel(key, Timer::Precedence);
@@ -186,7 +186,7 @@ fn quota_freed(cache: &mut Cache, key: &GroupKey) {
 
 /// Reserves the minimum of an admitted PodGroup that has no nodes yet, less the charges of its members, at all levels in one step. One that
 /// is to reserve nothing more keeps what it has (A3). The reservation lasts for `timeout` (0: for ever); a partially bound gang keeps it
-/// until the gang is finished. Returns whether the PodGroup is admitted; it is not during its admission back-off.
+/// until the gang is finished. The PodGroup is not admitted during its admission back-off.
 pub(in crate::cycle) fn reserve(
     cache: &mut Cache,
     timers: &mut Timers,
@@ -194,12 +194,12 @@ pub(in crate::cycle) fn reserve(
     admitted: Admitted,
     now: Duration,
     timeout: Duration,
-) -> bool {
+) {
     // A gang that waits for members that may never be created is not partially bound.
     let partially_bound = cache.is_partially_bound(key);
     let reserved = cache.groups.get(key).map(|group| cache.reserved(group).clone()).unwrap_or_default();
-    let Some(group) = cache.groups.get_mut(key) else { return false };
-    let Some(facts) = group.facts.clone() else { return false };
+    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(facts) = group.facts.clone() else { return };
     group.admission.within_entitlement = admitted.within_entitlement;
     let was = group.admission.state.until();
     let timer = was.filter(|_| group.is_admitted());
@@ -210,7 +210,7 @@ pub(in crate::cycle) fn reserve(
     }
     if !partially_bound && group.admission.backoff.until > now {
         revoke(cache, timers, key);
-        return false;
+        return;
     }
     let mut lacks = admitted.minimum.clone();
     lacks.sub(&group.charged);
@@ -240,7 +240,6 @@ pub(in crate::cycle) fn reserve(
     unreserved.sub(&asked);
     cache.set_unreserved(key, is_unreserved.then(|| (Arc::from(facts.queue.as_str()), unreserved.without_negative())));
     cache.update_demand(key);
-    true
 }
 
 /// Begins the time in which further members of other PodGroups leave room for the reservation, unless it has begun or is over (A7).

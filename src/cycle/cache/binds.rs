@@ -36,7 +36,7 @@ impl Cache {
         Some(facts)
     }
 
-    /// Adjusts the charge of a pod that changed its request while its bind is under way (N2).
+    /// Adjusts the charge of a pod that changed its request while its bind is under way (N1).
     pub(super) fn charge_assumed(&mut self, facts: &PodFacts) {
         let Some(pod) = self.accounting.pod(&facts.uid).filter(|pod| *pod.resources != facts.request) else { return };
         let (node, queue) = (pod.node.map(Arc::<str>::from), pod.queue.map(Arc::<str>::from));

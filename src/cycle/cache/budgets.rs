@@ -1,4 +1,4 @@
-//! Decides whether the disruption budgets allow evictions (R9).
+//! Decides whether the disruption budgets allow evictions (R6).
 //!
 //! The answer follows the last watched status of the budgets and counts like the API server:
 //!

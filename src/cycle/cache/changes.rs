@@ -80,7 +80,7 @@ pub enum Change {
     NodeObject(Arc<str>),
     /// In some dimension nothing is reserved for a minimum any more, or nothing of it counts (A7).
     MinimumsServed,
-    /// Pods fill more of the guarantees than before (F5), while PodGroups without a reservation wait for room.
+    /// Pods fill more of the guarantees than before (F3), while PodGroups without a reservation wait for room.
     FloorsFilled,
     /// In some dimension more is reserved for a minimum, or more of it counts (A7).
     MinimumsReserved,

@@ -1,4 +1,4 @@
-//! A deleted queue keeps its place until its pods are gone (T5), as small scenarios.
+//! A deleted queue keeps its place until its pods are gone (T3), as small scenarios.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -100,7 +100,7 @@ impl Cache {
     }
 
     /// Adds a change if the unused part of all floors shrank since the last call. Where pods use all floors, the nodes themselves are the limit
-    /// (F5). So a smaller unused part may let in PodGroups that were refused for amounts. No other charge helps another PodGroup.
+    /// (F3). So a smaller unused part may let in PodGroups that were refused for amounts. No other charge helps another PodGroup.
     pub(in crate::cycle) fn notice_unfilled(&mut self) {
         let now = self.accounting.quota().queue(ROOT_QUEUE).unfilled.clone();
         if self.sharing.unfilled.iter().any(|(dimension, was)| now.get(dimension.as_str()) < was) {

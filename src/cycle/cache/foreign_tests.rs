@@ -1,4 +1,4 @@
-//! What pods outside our queues use is not there to be guaranteed or shared (N4), as small scenarios.
+//! What pods outside our queues use is not there to be guaranteed or shared (N2), as small scenarios.
 
 use std::sync::Arc;
 use std::time::Duration;

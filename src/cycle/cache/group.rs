@@ -223,7 +223,7 @@ impl Cache {
         group.facts = Some(Arc::new(facts));
         if asks_otherwise {
             self.changed(Change::Request(key.clone()));
-            // Which pods may be preempted, and which of them together, follows from the PodGroup (R6, R8).
+            // Which pods may be preempted, and which of them together, follows from the PodGroup (R4, R2c).
             if has_victims {
                 self.changed(Change::Victims);
             }

@@ -267,7 +267,7 @@ impl Cache {
         }
         if freed {
             node.into_iter().for_each(|node| self.changed(Wake::Node(Arc::from(node))));
-            // What a pod outside our queues gives back is there for all of them (N4).
+            // What a pod outside our queues gives back is there for all of them (N2).
             self.changed(Wake::Quota(Arc::from(queue.unwrap_or(ROOT_QUEUE))));
         }
         self.sharing.shares = None;

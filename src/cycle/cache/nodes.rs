@@ -6,8 +6,6 @@ use std::sync::Arc;
 use crate::accounting::ROOT_QUEUE;
 use crate::api::{NodeFacts, Uid};
 
-use crate::resources::Resources;
-
 use crate::cycle::placement::capacity::pods_if_empty;
 use crate::cycle::placement::class::ClassId;
 use crate::cycle::placement::filter::NodeState;
@@ -64,7 +62,7 @@ impl Cache {
             // A PodGroup may be too large for the cluster as a whole now, and others waited behind that one (A6).
             self.changed(Wake::Everything);
         } else if grew {
-            // The queues have more together. A cordon and labels do not change that (N4).
+            // The queues have more together. A cordon and labels do not change that (N2).
             self.changed(Wake::Quota(Arc::from(ROOT_QUEUE)));
         }
     }
@@ -117,13 +115,6 @@ impl Cache {
         if self.classes.tidy(&mut self.on_nodes) {
             self.room_if_empty.clear();
         }
-    }
-
-    /// What is idle on all nodes together.
-    pub(in crate::cycle) fn idle(&self) -> Resources {
-        let mut idle = Resources::new();
-        self.accounting.ledger().nodes().for_each(|node| idle.add(&node.idle()));
-        idle
     }
 
     /// Removes a node. Its pods stay charged to its name.

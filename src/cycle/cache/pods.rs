@@ -243,12 +243,12 @@ impl Cache {
         }
     }
 
-    /// A pod starts to terminate. It counts as gone in every preemption (R4).
+    /// A pod starts to terminate. It counts as gone in every preemption (R3).
     pub(super) fn termination_began(&mut self) {
         self.changed(Change::Victims);
     }
 
-    /// A pod that has a node may be preempted otherwise than before, alone or with others (R6, R8, R9).
+    /// A pod that has a node may be preempted otherwise than before, alone or with others (R4, R2c, R6).
     fn notice_changed_victim(&mut self, facts: &PodFacts) {
         let Some(known) = self.pods.get(&facts.uid).filter(|known| known.state() == State::Placed) else { return };
         let old = &known.facts;

@@ -172,7 +172,7 @@ impl Cache {
     }
 }
 
-/// Reads a path that a binding wrote, from the charged queue up to `root`; `None` where it says nothing (T5): another queue is charged, or it is none
+/// Reads a path that a binding wrote, from the charged queue up to `root`; `None` where it says nothing (T3): another queue is charged, or it is none
 /// that this scheduler writes.
 pub(super) fn read_path(path: &str, charged: &str) -> Option<Vec<Arc<str>>> {
     let names: Vec<Arc<str>> = path.rsplit('/').take(MAX_DEPTH.saturating_add(2)).map(Arc::from).collect();

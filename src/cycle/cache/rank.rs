@@ -1,4 +1,4 @@
-//! The order of the PodGroups within a queue (P2).
+//! The order of the PodGroups within a queue (P1).
 
 use std::cmp::{Ordering, Reverse};
 
@@ -13,7 +13,7 @@ use super::{Cache, Group};
 /// hold it back for ever.
 pub(in crate::cycle) const MINIMUMS_PASS: SignedDuration = SignedDuration::from_secs(30);
 
-/// The rank of a PodGroup within its queue; the smallest comes first (P2).
+/// The rank of a PodGroup within its queue; the smallest comes first (P1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRank {
     /// Its priority.

@@ -53,7 +53,7 @@ pub(in crate::cycle) enum Precedence {
     Over,
 }
 
-/// Whether a PodGroup with its minimum still reserves what its minResources state beyond the members that it has (A5).
+/// Whether a PodGroup with its minimum still reserves what its minResources state beyond the members that it has (A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cycle) enum Rest {
     /// It does from when it gets its minimum.

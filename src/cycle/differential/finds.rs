@@ -182,7 +182,7 @@ fn a5_a_group_backs_off_after_a_refused_bind_only_while_a_member_waits() {
     assert!(state.cache().groups().values().all(|group| !group.is_admitted()), "a closed queue admits no PodGroup");
 }
 
-/// An earlier refusal of a further member does not answer the present request: the room of the terminating member is enough (R4).
+/// An earlier refusal of a further member does not answer the present request: the room of the terminating member is enough (R3).
 #[test]
 fn a5_a_reservation_by_reclaim_is_not_revoked_while_the_group_waits_for_a_terminating_pod() {
     let mut state = empty_state();
@@ -209,7 +209,7 @@ fn a5_a_reservation_by_reclaim_is_not_revoked_while_the_group_waits_for_a_termin
 }
 
 /// The reservation counts as use of the guarantee, so nothing else protected it. The error: when the reservation ended late in the cycle,
-/// an earlier PodGroup had already used the guarantee (O2: a closed queue still has it).
+/// an earlier PodGroup had already used the guarantee (O1: a closed queue still has it).
 #[test]
 fn a5_a_reservation_in_a_closed_queue_ends_before_any_group_is_tried() {
     let mut state = empty_state();

@@ -208,7 +208,7 @@ impl Both {
         let Some(fields) = self.groups[at].clone().filter(|_| !self.over.contains(&at)) else { return };
         let (name, group) = (format!("p{}", self.pods_created), format!("g{at}"));
         self.pods_created += 1;
-        // A pod that does not preempt causes no evictions (R13).
+        // A pod that does not preempt causes no evictions (R1c).
         self.state.apply_pod(PodFacts {
             request: resources(fields.asks),
             gated,

@@ -12,7 +12,7 @@ use super::Refusal;
 /// The reason why no pod is preempted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotPreempted {
-    /// The PodGroup never preempts (R13).
+    /// The PodGroup never preempts (R1c).
     Never {
         /// Its priority class, if the class says so; none where a member does.
         class: Option<String>,
@@ -29,7 +29,7 @@ pub enum NotPreempted {
         limits: BTreeSet<Limit>,
         /// Why it is not placed without the first candidates in order.
         refusal: Box<Refusal>,
-        /// Whether every set was tried; if not, one may exist that is enough (R12).
+        /// Whether every set was tried; if not, one may exist that is enough (R5b).
         every: bool,
     },
 }
@@ -73,11 +73,11 @@ pub struct OverShare {
 pub enum Limit {
     /// Its queue would no longer be over its share (R2).
     Share,
-    /// Its queue would fall below its floor (R3).
+    /// Its queue would fall below its floor (R2b).
     Floor,
-    /// Its gang needs it (R6).
+    /// Its gang needs it (R4).
     Gang,
-    /// Its budget allows no more evictions (R9).
+    /// Its budget allows no more evictions (R6).
     Budget,
 }
 

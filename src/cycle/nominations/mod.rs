@@ -1,4 +1,4 @@
-//! Nominations: the nodes and the quota that are charged for a gang while its victims end (R10).
+//! Nominations: the nodes and the quota that are charged for a gang while its victims end (R7).
 //!
 //! ```text
 //!            nominate                 victims gone, and it fits
@@ -19,7 +19,7 @@
 //! * an eviction was refused;
 //! * one of its pods, or the request of its PodGroup, changed or is gone (bound by another scheduler, deleted, gated, another minimum);
 //! * a node is gone or refuses it (cordon, taint);
-//! * its queue is broken, gone or closed (a closed queue places no pod, O2);
+//! * its queue is broken, gone or closed (a closed queue places no pod, O1);
 //! * it would not satisfy its gang any more;
 //! * the victims are gone and the gang does not fit all the same. Then it waits on, within its time, while a terminating pod there could
 //!   make the difference.

@@ -138,7 +138,7 @@ pub(in crate::cycle) fn helpful<'a>(
     let on_nodes = matches!(refusal, Refusal::Nodes { tally, .. } if tally.lacks().is_some());
     let ceiling = if let Refusal::Ceiling(ceiling) = refusal { Some(ceiling) } else { None };
     let below = ceiling.map(|ceiling| cache.accounting.quota().tree().subtree(&ceiling.queue)).unwrap_or_default();
-    // What a pod outside our queues gives back is there for all of them (N4).
+    // What a pod outside our queues gives back is there for all of them (N2).
     let is_of_total = ceiling.is_some_and(|ceiling| matches!(ceiling.bound, Bound::Cluster | Bound::Entitlement));
     cache.leaving.keys().chain(nominations.victims.keys()).filter(move |uid| {
         let pod = cache.accounting.pod(uid);

@@ -188,7 +188,7 @@ impl<'w> Trial<'w> {
     }
 
     /// Keeps what was done. Returns the pods that were placed, in that order; they are Assumed. Pods that were set aside are charged again, so a
-    /// node may have more on it than it offers until they are gone (R10).
+    /// node may have more on it than it offers until they are gone (R7).
     pub fn commit(mut self) -> Vec<Placement> {
         self.put_all_back();
         self.log.clear();

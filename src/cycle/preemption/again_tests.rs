@@ -1,4 +1,4 @@
-//! The nominations of an earlier leader, made again by the next one (R10).
+//! The nominations of an earlier leader, made again by the next one (R7).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -219,14 +219,14 @@ fn record(state: &mut SchedulingState, key: &GroupKey, outcome: PreemptionOutcom
     state.requeue.preemptions.record(key, outcome, plain);
 }
 
-/// Whether a pod with a node may have a lower priority than the PodGroup. If not, no pod of its own queue is a victim (R11), and no
+/// Whether a pod with a node may have a lower priority than the PodGroup. If not, no pod of its own queue is a victim (R1b), and no
 /// search is needed to find that out.
 fn has_lower_priority_pod(cache: &Cache, key: &GroupKey) -> bool {
     cache.groups.get(key).is_some_and(|group| cache.lowest_priority().is_some_and(|lowest| lowest < cache.priority(group)))
 }
 
-/// Returns the priority with which these members preempt (R8): that of the class of the PodGroup, else one of their own. A gang has
-/// the highest of its members, which are evicted together (R6). Further members have the lowest, because each is evicted alone. With a
+/// Returns the priority with which these members preempt (R2c): that of the class of the PodGroup, else one of their own. A gang has
+/// the highest of its members, which are evicted together (R4). Further members have the lowest, because each is evicted alone. With a
 /// higher one, two PodGroups could preempt each other for ever.
 fn preemption_priority(cache: &Cache, group: &Group, unplaced: &Unplaced, members: &[Uid]) -> i32 {
     let own = members.iter().filter_map(|uid| cache.pods.get(uid)).map(|member| member.facts.priority);
@@ -234,7 +234,7 @@ fn preemption_priority(cache: &Cache, group: &Group, unplaced: &Unplaced, member
     cache.class_of(group).map(|class| class.value).or_else(of_members).unwrap_or(0)
 }
 
-/// Returns why these members never preempt (R13); none where they may.
+/// Returns why these members never preempt (R1c); none where they may.
 fn never_preempts(cache: &Cache, group: &Group, members: &[Uid]) -> Option<NotPreempted> {
     let class = cache.class_of(group).filter(|class| !class.preempts).map(|class| class.name.clone());
     let never = |uid: &Uid| cache.pods.get(uid).is_some_and(|member| !member.facts.preempts);

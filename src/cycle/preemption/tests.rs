@@ -1,4 +1,4 @@
-//! Which pods are preempted for which PodGroups, from the attempt to the bind, as small scenarios (Q6, R1 to R11, R13).
+//! Which pods are preempted for which PodGroups, from the attempt to the bind, as small scenarios (Q6, R1 to R7).
 
 use crate::api::Uid;
 use crate::api::{GroupFacts, PodFacts, PriorityClassFacts, QueueFacts};

@@ -29,7 +29,7 @@ mod wake_counts_tests;
 #[cfg(test)]
 mod wake_tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +42,6 @@ pub(in crate::cycle) use preemption_retries::{Preemptable, PreemptionOutcome, Pr
 pub(in crate::cycle) use timers::{Timer, Timers};
 
 use crate::cycle::cache::{Cache, Wake};
-use crate::resources::Resources;
 
 use changes::Changes;
 use parked::{Blocker, Parked};
@@ -61,8 +60,6 @@ pub(in crate::cycle) struct Requeue {
     left_by_first: BTreeSet<Arc<str>>,
     /// The fifo queues in which the first PodGroup has its minimum and waits with a further member.
     first_is_further: BTreeSet<Arc<str>>,
-    /// The PodGroups in their admission back-off that lack members and lacked room on the nodes, with what they ask for.
-    resting: BTreeMap<GroupKey, Resources>,
     /// The outcomes of preemption attempts, and the times of their retries.
     pub(in crate::cycle) preemptions: PreemptionRetries,
     /// The times at which PodGroups are tried although nothing changed.
@@ -82,7 +79,7 @@ impl Requeue {
         }
     }
 
-    /// Records that pods fill more of the guarantees: less is kept free for these (F5). PodGroups of this kind are tried that `root` has refused.
+    /// Records that pods fill more of the guarantees: less is kept free for these (F3). PodGroups of this kind are tried that `root` has refused.
     pub(in crate::cycle) fn floors_filled(&mut self, is_unreserved: impl Fn(&GroupKey) -> bool) {
         let refused = self.parked.quota.get(ROOT_QUEUE).into_iter().flatten();
         self.to_try.extend(refused.filter(|key| is_unreserved(key)).cloned());
@@ -126,33 +123,9 @@ impl Requeue {
         self.left_by_first.insert(queue);
     }
 
-    /// The PodGroup lacks members and is in its admission back-off, and all nodes together lacked room for what it asks for.
-    pub(in crate::cycle) fn rests(&mut self, key: &GroupKey, asked: Resources) {
-        self.resting.insert(key.clone(), asked);
-    }
-
-    /// Whether a PodGroup rests until there is room.
-    pub(in crate::cycle) fn has_resting(&self) -> bool {
-        !self.resting.is_empty()
-    }
-
-    /// Whether a node has more room or changed since the last cycle.
-    pub(in crate::cycle) fn nodes_changed(&self) -> bool {
-        self.changes.everything || !self.changes.nodes.is_empty()
-    }
-
-    /// Takes the resting PodGroups for which there is room now.
-    pub(in crate::cycle) fn take_resting(&mut self, has_room: impl Fn(&Resources) -> bool) -> Vec<GroupKey> {
-        let (over, left) = std::mem::take(&mut self.resting).into_iter().partition(|(_, asked)| has_room(asked));
-        self.resting = left;
-        let over: BTreeMap<GroupKey, Resources> = over;
-        over.into_keys().collect()
-    }
-
     /// The PodGroup is gone.
     pub(in crate::cycle) fn gone(&mut self, key: &GroupKey) {
         self.timers.cancel_all(key);
-        self.resting.remove(key);
     }
 
     /// Returns the PodGroups that wait.
@@ -204,7 +177,6 @@ impl Requeue {
         self.first_is_further.retain(|queue| !fifo.contains(&**queue));
         let beside: Vec<GroupKey> = fifo.iter().flat_map(|queue| self.backlog.in_queue(queue)).cloned().collect();
         tried.extend(beside);
-        tried.iter().for_each(|key| _ = self.resting.remove(key));
         // What is tried is parked again where it is refused. So no change wakes a PodGroup twice without a refusal in between.
         tried.iter().for_each(|key| self.parked.remove(key));
         tried

@@ -1,4 +1,4 @@
-//! A waiting PodGroup preempts again when its possible victims change (R2, R6, R8, R9, R11), and is tried again when topology domains change.
+//! A waiting PodGroup preempts again when its possible victims change (R2, R4, R2c, R6, R1b), and is tried again when topology domains change.
 
 use crate::api::Uid;
 use crate::api::label_selector::LabelSelector;

@@ -31,7 +31,7 @@ impl SchedulingState {
         if is_held {
             self.volume_bindings.hold(&self.cache, key, &assumed, minimum, &claims);
         }
-        // Its queue may be over its share now, and its gang may not need another member any more (R2, R6).
+        // Its queue may be over its share now, and its gang may not need another member any more (R2, R4).
         self.requeue.preemptions.changed();
         // The demand became a charge, so the sum of both is what it was, and so are the shares.
         self.keeping_shares(|state| state.group_changed(key));

@@ -319,18 +319,6 @@ impl SchedulingState {
         }
     }
 
-    /// Ends the admission back-off of PodGroups that lacked room on the nodes, where there is enough now.
-    fn end_backoffs_for_room(&mut self) {
-        if !self.requeue.has_resting() || !self.requeue.nodes_changed() {
-            return;
-        }
-        let idle = self.cache.idle();
-        for key in self.requeue.take_resting(|asked| idle.covers(asked)) {
-            reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, &key);
-            self.requeue.try_again(&key);
-        }
-    }
-
     /// Records why a PodGroup waits, as a cycle found, and parks it until that changes; none where it does not wait.
     pub(in crate::cycle) fn judge_group(&mut self, key: &GroupKey, refusal: Option<Arc<Refusal>>) {
         self.cache.refuse_group(key, refusal.clone());
@@ -396,7 +384,6 @@ impl SchedulingState {
         self.cache.notice_unfilled();
         self.cache.notice_minimums();
         self.follow();
-        self.end_backoffs_for_room();
         let ended = self.eviction_backoff.end_due(now);
         if ended || self.requeue.has_changes() || self.cache.lacks_shares() {
             self.requeue.preemptions.changed();

@@ -1,4 +1,4 @@
-//! Updates the state when a gang is nominated, when its victims are gone, and when the nomination is withdrawn (R10).
+//! Updates the state when a gang is nominated, when its victims are gone, and when the nomination is withdrawn (R7).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

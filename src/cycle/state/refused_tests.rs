@@ -1,4 +1,4 @@
-//! What becomes of a PodGroup after refused binds, or with pods that change while their binds are under way (A5, N2)?
+//! What becomes of a PodGroup after refused binds, or with pods that change while their binds are under way (A5, N1)?
 
 use crate::api::PodFacts;
 use crate::api::label_selector::{LabelSelector, Requirement, ValueRequirement};

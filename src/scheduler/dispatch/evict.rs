@@ -1,4 +1,4 @@
-//! Evicts the victims of one nomination. (R9)
+//! Evicts the victims of one nomination. (R6)
 //!
 //! ```text
 //!  evict all, dryRun ── one refused ──▶ no pod is evicted

@@ -1,4 +1,4 @@
-//! One cycle of the model (A2, A3, A6, N3, and the order by P1 and P2).
+//! One cycle of the model (A2, A3, A6, N2, and the order by P1 and P1).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,10 +55,7 @@ impl CycleModel {
         backing_off: &BTreeSet<String>,
     ) -> Result<(), String> {
         self.end_kept(now);
-        self.end_rests();
         let mut binds = binds.iter();
-        // A5: that it lacks members and room is found anew in each turn.
-        self.lives.iter_mut().filter(|(group, _)| tried.contains(*group)).for_each(|(_, life)| life.rests_for = None);
         let mut wants: Vec<Want> = tried.iter().filter_map(|group| self.prepare(group, now)).collect();
         let mut shares = Shares::of(self.cluster());
         let mut first: BTreeMap<String, String> = BTreeMap::new();
@@ -135,7 +132,7 @@ impl CycleModel {
         let whole = self.is_whole(group);
         if !whole && self.count(group, |state| *state == MemberState::Gated) > 0 {
             self.revoke(group);
-            // A5: it is admitted without a reservation.
+            // A4: it is admitted without a reservation.
             self.life(group).admitted = closed_by(&cluster, &queue).is_none();
             return None;
         }
@@ -167,10 +164,6 @@ impl CycleModel {
             }
             if lacks_members {
                 self.reserve(&group, lacks_members, now);
-                let (rests, charged, idle) = (self.life(&group).backs_off_until > now, self.charged(&group), self.idle());
-                let life = self.life(&group);
-                let asks = positive(&less(&life.minimum, &charged));
-                life.rests_for = (rests && !covers(&idle, &asks)).then_some(asks);
                 return Ok(Turn::Over);
             }
             if !self.place(&group, want.needed, binds)? {
@@ -180,7 +173,7 @@ impl CycleModel {
             }
             let charged = self.charged(&group);
             let life = self.life(&group);
-            // A5: what the queues took of the minimum may stay reserved.
+            // A4: what the queues took of the minimum may stay reserved.
             if !life.by_reclaim {
                 life.reserved = positive(&less(&life.minimum, &charged));
             }
@@ -315,7 +308,7 @@ impl CycleModel {
             })
     }
 
-    /// Whether the node has room (N3) for a member of the PodGroup, beside what is kept there for others (A8).
+    /// Whether the node has room (N2) for a member of the PodGroup, beside what is kept there for others (A8).
     pub(super) fn has_room(&self, cluster: &Cluster, group: &str, node: &str, asks: &Amounts) -> bool {
         let kept = self.kept_for_others(node, group);
         let used = |dimension: &str| -> i128 {

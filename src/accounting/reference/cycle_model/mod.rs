@@ -1,4 +1,4 @@
-//! A reference model of the cycle: admission, reservations, back-off and order of PodGroups over time (A1, A2, A4 to A6, P1, P2).
+//! A reference model of the cycle: admission, reservations, back-off and order of PodGroups over time (A1, A2, A4 to A6, P1).
 //!
 //! The other parts of the reference answer questions about one cluster; this model covers the rules about time. It takes events, and runs a
 //! cycle whenever the differential test runs one; `lives` shows the result. It is written from the text of the rules. Where the text leaves
@@ -94,8 +94,6 @@ struct Life {
     earlier_until: Option<u64>,
     /// Until when its reservation comes before the further members of other PodGroups; `None` before its first one since it had all nodes.
     first_until: Option<u64>,
-    /// What it asks for, if it rests, lacks members, and the nodes together have too little idle.
-    rests_for: Option<Amounts>,
     /// The places of its lost members.
     kept: Vec<Kept>,
     /// How often its admission was revoked since it had all nodes.
@@ -106,7 +104,7 @@ struct Life {
     tries_again: Option<u64>,
     /// When the first bind failed after the last successful one.
     refused_since: Option<u64>,
-    /// A5: until when what it states beyond its minimum stays reserved; 0 where that is over, and `None` before it had its minimum.
+    /// A4: until when what it states beyond its minimum stays reserved; 0 where that is over, and `None` before it had its minimum.
     rest_until: Option<u64>,
     /// Whether it had all its nodes once, with every bind done.
     had_its_places: bool,
@@ -212,7 +210,7 @@ impl CycleModel {
         }
     }
 
-    /// A5: what a refused bind gives back is reserved for its gang in the same step.
+    /// A4: what a refused bind gives back is reserved for its gang in the same step.
     pub(crate) fn bind_refused(&mut self, uid: &str, now: u64, tries_again: u64) {
         let Some(member) = self.members.get_mut(uid) else { return };
         let before = std::mem::replace(&mut member.state, MemberState::Waits);

@@ -1,4 +1,4 @@
-//! The order in which PodGroups are tried (P1, P2).
+//! The order in which PodGroups are tried (P1, P1).
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use super::super::tree::{children, spec, used, walk};
 use super::reservations::MINIMUMS_PASS;
 use super::{CycleModel, Member};
 
-/// The rank within a queue (P2): priority, whether no member waits, the age of its oldest waiting member (half a minute less where it has its
+/// The rank within a queue (P1): priority, whether no member waits, the age of its oldest waiting member (half a minute less where it has its
 /// minimum), whether it has its minimum, name.
 pub(super) type Rank = (Reverse<i64>, bool, u64, bool, String);
 
@@ -86,7 +86,7 @@ impl CycleModel {
         (Reverse(priority), self.waiting(group).is_empty(), age, has_minimum, group.to_owned())
     }
 
-    /// Returns the PodGroup whose turn it is: P1 from the top down, then P2.
+    /// Returns the PodGroup whose turn it is: P1 from the top down, then P1.
     pub(super) fn next(&self, wanting: &[(String, Rank)], shares: &mut Shares) -> Option<Rank> {
         let cluster = self.cluster();
         let mut at = "root".to_owned();

@@ -9,7 +9,7 @@ use super::{CycleModel, covers, positive};
 
 /// The admission timeout: how long a PodGroup without nodes keeps its reservation, in milliseconds.
 pub(super) const ADMISSION_TIMEOUT: u64 = 30_000;
-/// P2, A7: by how much older a further member comes before the minimum of another PodGroup, in seconds.
+/// P1, A7: by how much older a further member comes before the minimum of another PodGroup, in seconds.
 pub(super) const MINIMUMS_PASS: u64 = 30;
 /// The back-off doubles each time, up to this many timeouts.
 const LONGEST: u64 = 32;
@@ -60,7 +60,7 @@ impl CycleModel {
         }
     }
 
-    /// A5: what a PodGroup that has its minimum may still reserve: what it states in minResources beyond its members.
+    /// A4: what a PodGroup that has its minimum may still reserve: what it states in minResources beyond its members.
     fn rest(&self, group: &str) -> super::Amounts {
         let spec = &self.groups[group];
         let over = self.lives.get(group).is_some_and(|life| life.rest_until == Some(0)) || self.has_ended(group) || spec.managed;
@@ -184,28 +184,6 @@ impl CycleModel {
         }
     }
 
-    /// A5: a back-off of a PodGroup that lacks members ends when the nodes have room for what it asks for.
-    pub(super) fn end_rests(&mut self) {
-        let idle = self.idle();
-        for life in self.lives.values_mut() {
-            if life.rests_for.take_if(|asks| super::covers(&idle, asks)).is_some() {
-                life.backs_off_until = 0;
-            }
-        }
-    }
-
-    /// What is idle on all nodes together.
-    pub(super) fn idle(&self) -> super::Amounts {
-        let cluster = self.cluster();
-        let mut idle = super::Amounts::new();
-        for (node, offers) in &self.nodes {
-            let on_it = cluster.pods.values().filter(|pod| pod.node.as_ref() == Some(node)).map(|pod| pod.amounts.clone());
-            let kept = self.lives.values().flat_map(|life| &life.kept).filter(|kept| kept.node == *node).map(|kept| kept.asks.clone());
-            idle = plus(&idle, &positive(&less(offers, &sum(&on_it.chain(kept).collect::<Vec<_>>()))));
-        }
-        idle
-    }
-
     /// A8: the time of kept places begins with the next cycle, and ends.
     pub(super) fn end_kept(&mut self, now: u64) {
         for life in self.lives.values_mut() {
@@ -237,8 +215,8 @@ impl CycleModel {
         life.backs_off_until = now + ADMISSION_TIMEOUT * LONGEST.min(1 << (life.times - 1));
     }
 
-    /// A5: a reservation by A3 alone ends at once when the PodGroup finds no pods to evict. There are no evictions here, so it ends
-    /// whenever the PodGroup tries and the terminating pods do not free enough (R4).
+    /// A3: a reservation by A3 alone ends at once when the PodGroup finds no pods to evict. There are no evictions here, so it ends
+    /// whenever the PodGroup tries and the terminating pods do not free enough (R3).
     pub(super) fn finds_no_victims(&mut self, group: &str, now: u64) {
         let Some(life) = self.lives.get(group).filter(|life| life.by_reclaim && !positive(&life.reserved).is_empty()) else { return };
         let (queue, without) = (self.groups[group].queue.clone(), self.cluster().without_reservation(group));
@@ -247,7 +225,7 @@ impl CycleModel {
         }
         let mut settled = without;
         settled.pods.retain(|_, pod| !pod.terminating);
-        // R4: its queues must take what it asks for, and nodes its members.
+        // R3: its queues must take what it asks for, and nodes its members.
         let fits_then =
             |model: &Self| fits(&settled, &queue, &model.asked(group)).is_ok() && model.find_places(&settled, group, model.missing(group));
         if settled.pods.len() < self.cluster().pods.len() && fits_then(self) {

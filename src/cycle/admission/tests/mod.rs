@@ -1,4 +1,4 @@
-//! Which PodGroups are admitted, what do they reserve, and for how long, as small scenarios (A2 to A9).
+//! Which PodGroups are admitted, what do they reserve, and for how long, as small scenarios (A2 to A5).
 
 mod fifo;
 mod minimum_first;

@@ -188,20 +188,3 @@ fn a5_a_back_off_ends_when_a_member_disappears_below_the_minimum() {
     let _plan = at(&mut state, 31);
     assert_eq!((phase(&state, "g"), state.next_attempt()), (Phase::Pending, Some(Duration::from_secs(60))));
 }
-
-#[test]
-fn a5_a_back_off_without_members_ends_when_the_nodes_have_room_that_they_had_not() {
-    for (first, is_admitted) in [(1, true), (4, false)] {
-        let mut state = empty_state();
-        state.apply_node(node("n", &[("cpu", first)]));
-        state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "g", 3, "default") });
-        let _plan = (at(&mut state, 0), at(&mut state, 30), at(&mut state, 30));
-        assert_eq!((phase(&state, "g"), state.next_attempt()), (Phase::Pending, Some(Duration::from_secs(60))));
-        state.apply_node(node("small", &[("cpu", 1)]));
-        let _plan = at(&mut state, 31);
-        assert_eq!(phase(&state, "g"), Phase::Pending, "not enough, or the room was there before");
-        state.apply_node(node("large", &[("cpu", 2)]));
-        let _plan = at(&mut state, 32);
-        assert_eq!(phase(&state, "g") == Phase::Inqueue, is_admitted);
-    }
-}

@@ -1,4 +1,4 @@
-//! Where PodGroups are admitted by what the nodes offer: which wait, and until when (A9)?
+//! Where PodGroups are admitted by what the nodes offer: which wait, and until when (A2)?
 
 use super::{cpus, reserved};
 use crate::api::{GroupFacts, PodFacts};

@@ -1,4 +1,4 @@
-//! The candidates: the pods that may be victims of a PodGroup (R1, R2, R8).
+//! The candidates: the pods that may be victims of a PodGroup (R1, R2, R2c).
 //!
 //! Only the pods of some queues are read. The PodGroup can reclaim from such a queue (R1). The queue and all above it are over their
 //! shares in a resource that the PodGroup lacks (R2).
@@ -68,7 +68,7 @@ pub(super) struct Gang {
 }
 
 impl Gang {
-    /// Whether this member may go alone: the gang has more than its minimum, and the others do not depend on it (R6).
+    /// Whether this member may go alone: the gang has more than its minimum, and the others do not depend on it (R4).
     pub(super) fn may_go_alone(&self, uid: &Uid) -> bool {
         self.live > self.min && self.leader.as_ref() != Some(uid)
     }
@@ -144,7 +144,7 @@ impl Scope<'_> {
         own.len()
     }
 
-    /// R2: returns the resources that F6 refuses, or with fewer idle on all nodes than the members request; if there are none, all requested
+    /// R2: returns the resources that F4 refuses, or with fewer idle on all nodes than the members request; if there are none, all requested
     /// resources.
     fn lacking(&self) -> Vec<ResourceName> {
         let asked: Vec<(&ResourceName, Amount)> = self.asked.iter().filter(|(_, asked)| asked.is_positive()).collect();
@@ -184,7 +184,7 @@ impl Scope<'_> {
         QueueSlot { used: view.used.clone(), share: self.shares.of(queue).clone(), floor: view.floor.clone() }
     }
 
-    /// R8, and R11 within one queue.
+    /// R2c, and R1b within one queue.
     fn candidate(&self, uid: &Uid, way: &Arc<[usize]>, own_queue: bool, excluded: &mut Excluded) -> Option<Candidate> {
         let member = self.pods.get(uid).filter(|member| member.state() == State::Placed)?;
         let facts = &member.facts;
@@ -225,7 +225,7 @@ impl Scope<'_> {
         None
     }
 
-    /// R6: finds the gangs of the candidates.
+    /// R4: finds the gangs of the candidates.
     fn bind(&self, found: &mut Found) {
         // A victim of another nomination counts as gone.
         let is_live = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| pod.state() == State::Placed);

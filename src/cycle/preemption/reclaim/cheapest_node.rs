@@ -1,7 +1,7 @@
 //! Searches for victims by node: the node on which room for one member costs least.
 //!
 //! The cheapest victims of all are spread over all nodes, and their eviction frees a small piece on each. So for each unplaced member the
-//! node with the cheapest victims is used. The victims on a node are found in R7's order. A cost is computed again when its node is next,
+//! node with the cheapest victims is used. The victims on a node are found in R5's order. A cost is computed again when its node is next,
 //! because victims chosen meanwhile make nothing cheaper.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The units of eviction: pods that are evicted together, and the order in which units are tried (R6, R7).
+//! The units of eviction: pods that are evicted together, and the order in which units are tried (R4, R5).
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! Finds the victims to preempt so that a PodGroup is placed (R1 to R8, R11).
+//! Finds the victims to preempt so that a PodGroup is placed (R1 to R5).
 //!
 //! ```text
 //!  Preemptor ──▶ Stage: a trial without terminating pods and without its own reservation ──▶ placed? then wait for the terminating pods
@@ -7,19 +7,19 @@
 //!                candidates ──▶ units ────▶ search ───▶ spare ───▶ Preemption
 //!                pods that      evicted     an enough   victims
 //!                the rules      together    set, in     that are
-//!                allow          (R6)        R7's order  not needed
-//!                (R1 R2 R8)                 (R4 R5)     (R7)
-//!                                              ╰── Victims: may this pod be one, too? (R2 R3 R6, budgets)
+//!                allow          (R4)        R5's order  not needed
+//!                (R1 R2 R2c)                 (R3 R3b)     (R5)
+//!                                              ╰── Victims: may this pod be one, too? (R2 R2b R4, budgets)
 //! ```
 //!
 //! The rules alone decide which pods may be victims. Whether they are enough is found by placing the gang with the usual placer: with
 //! taints, labels, anti-affinity and all else. The stage undoes all of it when it is dropped.
 //!
 //! **What one call costs.** Candidates are read from the pod list of each queue, so pods of queues within their shares are not read. Of the
-//! candidates the first [`MOST_UNITS`] in R7's order are considered. The gang is placed about 2·log₂ of that many times, and once for each
+//! candidates the first [`MOST_UNITS`] in R5's order are considered. The gang is placed about 2·log₂ of that many times, and once for each
 //! unit that may turn out not to be needed. All tries of one call place at most [`MOST_PLACINGS`] members and check at most [`MOST_STEPS`]
 //! times whether a queue is still over its share. Where that ends a search, [`NotPreempted::NotEnough`] reports it. Where it ends the
-//! sparing, an unneeded pod may be evicted; every other rule holds all the same (R12).
+//! sparing, an unneeded pod may be evicted; every other rule holds all the same (R5b).
 
 mod alternatives;
 mod candidates;
@@ -78,7 +78,7 @@ pub(in crate::cycle) struct Preemptor<'a> {
     pub(in crate::cycle) last: &'a BTreeSet<Arc<str>>,
 }
 
-/// The evictions that each budget still allows (R9).
+/// The evictions that each budget still allows (R6).
 #[derive(Clone, Copy)]
 pub(in crate::cycle) struct Budgets<'a> {
     /// The allowed evictions of each budget.

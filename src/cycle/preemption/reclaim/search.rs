@@ -1,6 +1,6 @@
-//! Searches for the candidates that are enough (R4, R5, R7).
+//! Searches for the candidates that are enough (R3, R3b, R5).
 //!
-//! First the shortest enough beginning of R7's order is found by halving, with a placement of the gang at each step. A candidate that the
+//! First the shortest enough beginning of R5's order is found by halving, with a placement of the gang at each step. A candidate that the
 //! rules forbid after the earlier ones is skipped. That is the cheapest set where room is equal everywhere. Other searches follow: by node
 //! ([`cheapest_node`](super::cheapest_node)) where room is in pieces, and over alternative sets ([`alternatives`](super::alternatives)) where one
 //! victim forbids another that would help.
@@ -112,7 +112,7 @@ impl<'s, 'w> Search<'s, 'w> {
         self.stage.place_all(self.preemptor).map_err(Some)
     }
 
-    /// Finds the shortest beginning of R7's order that is enough. `last` is why all of it is not, and `limits` are the rules that excluded
+    /// Finds the shortest beginning of R5's order that is enough. `last` is why all of it is not, and `limits` are the rules that excluded
     /// units.
     fn cheapest_first(&mut self, limits: &mut BTreeSet<Limit>, last: &mut NotPlaced) -> Option<Places> {
         let mut gone: Vec<Vec<usize>> = Vec::new();
@@ -149,7 +149,7 @@ impl<'s, 'w> Search<'s, 'w> {
         *now = to;
     }
 
-    /// Returns the victims in R7's order, a gang together.
+    /// Returns the victims in R5's order, a gang together.
     pub(super) fn preemption(&self, places: Places) -> Preemption {
         let mut victims = Vec::new();
         for unit in &self.units {

@@ -107,7 +107,7 @@ impl<'w> Stage<'w> {
         request
     }
 
-    /// Returns why the queue takes no pod, whatever pods end (T1, T2, O2).
+    /// Returns why the queue takes no pod, whatever pods end (T1, T1b, O1).
     pub(super) fn unhelpable(&self, queue: &str) -> Option<Refusal> {
         self.accounting().fits_queue(queue, &Resources::new()).err().map(Refusal::from)
     }

@@ -114,7 +114,7 @@ fn a_borrower_that_is_not_reclaimable_is_named() {
 fn terminating_pods_are_waited_for_whichever_scheduler_placed_them() {
     let mut state = two_queues([1, 1]);
     state.apply_node(node("n", &[("cpu", 2)]));
-    // What the foreign pod uses is not shared (N4): with this node, queue b has a share of 1 all the same.
+    // What the foreign pod uses is not shared (N2): with this node, queue b has a share of 1 all the same.
     state.apply_node(NodeFacts { unschedulable: true, ..node("cordoned", &[("cpu", 1)]) });
     borrower(&mut state, 0, "n", |_| {});
     let leaves = |pod: &mut PodFacts| pod.deleting = true;

@@ -1,4 +1,4 @@
-//! Spares the victims that are not needed (R7).
+//! Spares the victims that are not needed (R5).
 //!
 //! The most expensive units are checked first. Of a gang that is evicted whole, the members beyond its minimum may be enough. After one
 //! check of each unit, no part of the remaining victims would be enough: a unit that is needed in a larger set is needed in a smaller one.
@@ -82,7 +82,7 @@ impl Search<'_, '_> {
         pods.iter().any(|pod| whole(pod).is_some())
     }
 
-    /// Chooses members that the gang can spare, in R7's order, where they are enough.
+    /// Chooses members that the gang can spare, in R5's order, where they are enough.
     fn surplus(&mut self, gang: usize) -> Option<Places> {
         let singles: Vec<usize> = self
             .units

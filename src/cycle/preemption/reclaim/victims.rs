@@ -1,4 +1,4 @@
-//! The present victims, and the check whether a further pod may be a victim (R2, R3, R6, and budgets).
+//! The present victims, and the check whether a further pod may be a victim (R2, R2b, R4, and budgets).
 //!
 //! A part of an allowed set is allowed, too. So a set only grows while it is allowed, and removing a victim needs no check.
 //!
@@ -144,7 +144,7 @@ impl Victims {
         }
     }
 
-    /// R6: whether the gang keeps its minimum without this pod.
+    /// R4: whether the gang keeps its minimum without this pod.
     fn is_surplus(&self, pod: usize) -> bool {
         let Some(pod) = self.candidates.get(pod) else { return false };
         let Some((gang, (gone, tasks))) = pod.gang.and_then(|at| Some((self.gangs.get(at)?, self.of_gangs.get(at)?))) else {
@@ -174,7 +174,7 @@ impl Victims {
         pod.way.is_empty() || self.lacking.iter().any(over_at_all_levels)
     }
 
-    /// R3, with the pod gone.
+    /// R2b, with the pod gone.
     fn keeps_floors(&self, pod: usize) -> bool {
         let Some(pod) = self.candidates.get(pod) else { return false };
         let mut slots = pod.way.iter().filter_map(|slot| self.slots.get(*slot));

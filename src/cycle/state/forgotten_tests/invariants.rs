@@ -150,7 +150,7 @@ fn sum<'a>(all: impl Iterator<Item = &'a Resources>) -> Resources {
     })
 }
 
-/// Checks that only an admitted PodGroup reserves, in its queue, and one with its minimum only what it states beyond it (A2, A5). One of the
+/// Checks that only an admitted PodGroup reserves, in its queue, and one with its minimum only what it states beyond it (A2, A4). One of the
 /// controller reserves nothing before its first pod.
 fn check_reservation(state: &SchedulingState, key: &GroupKey, group: &Group) {
     let cache = state.cache();
@@ -163,8 +163,8 @@ fn check_reservation(state: &SchedulingState, key: &GroupKey, group: &Group) {
     if gang::is_satisfied(group, facts) {
         let mut stated = facts.min_resources.clone().filter(|_| !facts.managed).unwrap_or_default();
         stated.sub(&group.charged);
-        assert!(stated.covers(reserved), "A5: {key} has its places and reserves {reserved:?}, more than it states beyond them");
-        assert!(state.next_attempt().is_some(), "A5: {key} has its places and reserves {reserved:?} for ever");
+        assert!(stated.covers(reserved), "A4: {key} has its places and reserves {reserved:?}, more than it states beyond them");
+        assert!(state.next_attempt().is_some(), "A4: {key} has its places and reserves {reserved:?} for ever");
     }
     assert!(!facts.managed || !group.members.is_empty(), "A2: {key} has no member and reserves {reserved:?}");
 }

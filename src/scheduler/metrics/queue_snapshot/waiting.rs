@@ -1,6 +1,6 @@
 //! Counts the waiting PodGroups in each queue and below it, by cause, with the oldest creation time.
 //!
-//! A PodGroup counts in its own queue and in all ancestors, as its use does (T3). So the demand can be compared with a deserved amount at any
+//! A PodGroup counts in its own queue and in all ancestors, as its use does (T2). So the demand can be compared with a deserved amount at any
 //! level of the tree. `root` counts each PodGroup once.
 //!
 //! **The number of series is bounded.** The label `at` names the queue itself or an ancestor; every queue below is [`BELOW`].

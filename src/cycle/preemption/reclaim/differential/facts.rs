@@ -49,7 +49,7 @@ pub(super) struct Running {
     pub(super) created: u8,
     pub(super) not_preemptable: bool,
     pub(super) terminating: bool,
-    /// Its disruption budgets (R9).
+    /// Its disruption budgets (R6).
     pub(super) guards: Guards,
 }
 

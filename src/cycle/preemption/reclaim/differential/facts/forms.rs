@@ -72,7 +72,7 @@ impl Facts {
         }
     }
 
-    /// R9: whether the budgets allow these evictions together.
+    /// R6: whether the budgets allow these evictions together.
     pub(in super::super) fn budgets_allow(&self, victims: &[String]) -> bool {
         let all: Vec<usize> = victims.iter().flat_map(|uid| self.budgets_of(uid)).collect();
         let asked = |budget: usize| u32::try_from(all.iter().filter(|at| **at == budget).count()).unwrap();
