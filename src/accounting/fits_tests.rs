@@ -76,7 +76,7 @@ fn q7_the_guarantee_of_an_idle_queue_stays_free_for_it_alone() {
 }
 
 #[test]
-fn f5_a_guarantee_stays_free_below_the_capability_of_the_parent_too() {
+fn f3_a_guarantee_stays_free_below_the_capability_of_the_parent_too() {
     let mut quota = quota(100, &[("org", "root", capable(10)), ("safe", "org", guaranteed(6)), ("free", "org", QueueLimits::default())]);
     assert_eq!(fill(&mut quota, "free"), (4, ceiling("org", [1, 4, 6, 10], Bound::Capability)));
     assert_eq!(quota.queue("org").unused_guarantee, &cpus(6), "the sum of its children's");
@@ -84,7 +84,7 @@ fn f5_a_guarantee_stays_free_below_the_capability_of_the_parent_too() {
 }
 
 #[test]
-fn f5_a_request_that_does_not_grow_what_is_held_fits_even_where_the_guarantees_exceed_the_cluster() {
+fn f3_a_request_that_does_not_grow_what_is_held_fits_even_where_the_guarantees_exceed_the_cluster() {
     // Observed pods took the cluster and more; the queue with the guarantee may still fill its floor.
     let mut quota = quota(4, &[("safe", "root", guaranteed(3)), ("free", "root", QueueLimits::default())]);
     quota.charge(&"seen".into(), "free", cpus(9));
@@ -97,7 +97,7 @@ fn f5_a_request_that_does_not_grow_what_is_held_fits_even_where_the_guarantees_e
 }
 
 #[test]
-fn f5_a_queue_over_its_floor_holds_what_it_takes_and_reservations_count() {
+fn f3_a_queue_over_its_floor_holds_what_it_takes_and_reservations_count() {
     let mut quota = quota(10, &[("g1", "root", guaranteed(3)), ("g2", "root", QueueLimits::default())]);
     quota.reserve("ns/gang", "g1", cpus(2));
     assert_eq!((quota.queue("g1").unused_guarantee, quota.queue("root").unused_guarantee), (&cpus(1), &cpus(1)));
@@ -111,7 +111,7 @@ fn f5_a_queue_over_its_floor_holds_what_it_takes_and_reservations_count() {
 
 /// The pods of the queue do not exist yet, so it has no nodes: without this rule a sibling could take them all.
 #[test]
-fn f5_a_guarantee_stays_free_until_pods_use_it_even_when_it_is_reserved() {
+fn f3_a_guarantee_stays_free_until_pods_use_it_even_when_it_is_reserved() {
     let mut quota = quota(8, &[("safe", "root", guaranteed(4)), ("free", "root", QueueLimits::default())]);
     quota.reserve("g", "safe", cpus(3));
     assert_eq!((quota.queue("safe").unused_guarantee, quota.queue("safe").unfilled), (&cpus(1), &cpus(4)));
@@ -126,7 +126,7 @@ fn f5_a_guarantee_stays_free_until_pods_use_it_even_when_it_is_reserved() {
 }
 
 #[test]
-fn f3_guarantees_beyond_the_cluster_are_cut_by_priority_and_then_by_name() {
+fn f2_guarantees_beyond_the_cluster_are_cut_by_priority_and_then_by_name() {
     let high = QueueLimits { priority: 1, ..guaranteed(4) };
     let mut quota = quota(7, &[("a", "root", guaranteed(2)), ("b", "root", guaranteed(2)), ("high", "root", high)]);
     assert_eq!(["high", "a", "b"].map(|queue| floor(&quota, queue)), [cpus(4), cpus(2), cpus(1)]);
@@ -155,7 +155,7 @@ fn f2_an_unset_guarantee_is_the_sum_of_the_children_and_zero_is_set() {
 }
 
 #[test]
-fn t2_children_with_more_guarantees_than_their_parent_break_it_and_its_subtree_only() {
+fn t1b_children_with_more_guarantees_than_their_parent_break_it_and_its_subtree_only() {
     let queues = [("org", "root", guaranteed(4)), ("a", "org", guaranteed(3)), ("b", "org", guaranteed(2)), ("c", "root", guaranteed(9))];
     let mut quota = quota(50, &queues);
     let excess = Excess { dimension: "cpu".into(), children: Amount::from_units(5), guarantee: Amount::from_units(4) };
@@ -173,7 +173,7 @@ fn t2_children_with_more_guarantees_than_their_parent_break_it_and_its_subtree_o
 }
 
 #[test]
-fn o2_a_closed_queue_refuses_even_an_empty_request_and_names_the_queue_that_was_closed() {
+fn o1_a_closed_queue_refuses_even_an_empty_request_and_names_the_queue_that_was_closed() {
     let none = QueueLimits::default;
     let mut quota = quota(9, &[("org", "root", closed()), ("team", "org", none()), ("free", "root", none())]);
     for asked in [cpus(1), Resources::new()] {

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn n4_what_pods_outside_our_queues_use_is_not_in_the_total_and_no_node_counts_below_zero() {
+    fn n2_what_pods_outside_our_queues_use_is_not_in_the_total_and_no_node_counts_below_zero() {
         let mut ledger = Ledger::new();
         let (pod, other) = (Uid::from("pod"), Uid::from("other"));
         ledger.charge(&pod, Some("a"), cpus(9), true);

@@ -110,7 +110,7 @@ fn q4_the_pods_of_a_queue_without_its_parent_count_at_root_and_below_the_parent_
 }
 
 #[test]
-fn t5_the_pods_of_a_queue_that_is_gone_count_where_it_was_and_where_it_is_when_it_is_back() {
+fn t3_the_pods_of_a_queue_that_is_gone_count_where_it_was_and_where_it_is_when_it_is_back() {
     let mut quota = three_levels();
     quota.charge(&"pod".into(), "team", amount(3, 1));
     quota.queue_remove("team");

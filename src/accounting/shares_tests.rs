@@ -99,7 +99,7 @@ fn s2_the_rest_from_rounding_goes_to_the_first_by_priority_and_then_by_name() {
 }
 
 #[test]
-fn s4_a_queue_is_over_its_share_in_each_dimension_by_itself() {
+fn s2_a_queue_is_over_its_share_in_each_dimension_by_itself() {
     let mut quota = quota(4, &[("a", "root", deserves(1)), ("b", "root", plain())]);
     quota.charge(&"pod".into(), "a", cpus(2).with("pods", Amount::from_units(1)));
     let shares = quota.shares(Waiting::Unlimited);

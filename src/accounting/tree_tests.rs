@@ -115,7 +115,7 @@ fn the_audit_reports_a_child_in_the_wrong_list() {
 }
 
 #[test]
-fn t5_a_queue_counts_by_a_place_if_it_or_a_queue_above_it_is_deleted_and_in_use() {
+fn t3_a_queue_counts_by_a_place_if_it_or_a_queue_above_it_is_deleted_and_in_use() {
     let mut tree = QueueTree::new();
     let names = ["root", "default", "team", "leaf", "old", "below", "lost", "x", "y", "unknown"];
     for (name, parent) in [("team", ""), ("leaf", "team"), ("old", "team"), ("below", "old"), ("lost", "nowhere"), ("x", "y"), ("y", "x")] {

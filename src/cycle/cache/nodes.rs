@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn n4_only_a_node_that_offers_more_leaves_more_to_the_queues() {
+    fn n2_only_a_node_that_offers_more_leaves_more_to_the_queues() {
         let offers = |cpu, gpus| node("n", &[("cpu", cpu), ("gpu", gpus)]);
         let labelled = || {
             let mut facts = offers(2, 0);

@@ -147,7 +147,7 @@ fn a6_no_group_waits_behind_a_group_that_backs_off_and_has_no_members() {
 /// `big` requests more than the cluster has, so it is refused while another queue has an unused guarantee. When `small` uses the guarantee
 /// of `p`, `big` is tried again, although its own queue still has an unused guarantee.
 #[test]
-fn f5_a_group_that_unused_guarantees_of_others_exclude_is_tried_again_when_these_shrink() {
+fn f3_a_group_that_unused_guarantees_of_others_exclude_is_tried_again_when_these_shrink() {
     let mut state = empty_state();
     (0..2).for_each(|at| state.apply_node(node(&format!("n{at}"), &[("cpu", 4)])));
     for name in ["p", "q"] {

@@ -85,7 +85,7 @@ fn further_members_of_a_podgroup_reclaim_the_share_of_their_queue_as_many_as_can
 }
 
 #[test]
-fn r11_within_a_queue_the_higher_priority_preempts_the_lower_and_not_an_equal_one() {
+fn r1b_within_a_queue_the_higher_priority_preempts_the_lower_and_not_an_equal_one() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 2)]));
     for (name, value) in [("low", 1), ("high", 2)] {
@@ -127,7 +127,7 @@ fn waits_for_a_lower_one(class_preempts: bool, pod_preempts: bool) -> Scheduling
 }
 
 #[test]
-fn r13_a_podgroup_that_never_preempts_gets_no_victims_by_priority_and_the_refusal_names_the_source() {
+fn r1c_a_podgroup_that_never_preempts_gets_no_victims_by_priority_and_the_refusal_names_the_source() {
     for (class_preempts, pod_preempts, says) in [
         (true, true, None),
         (false, true, Some("no pod is preempted: priority class \"high\" has preemptionPolicy: Never")),
@@ -146,7 +146,7 @@ fn r13_a_podgroup_that_never_preempts_gets_no_victims_by_priority_and_the_refusa
 }
 
 #[test]
-fn r13_a_podgroup_that_never_preempts_does_not_reclaim_and_gets_its_share_when_it_is_free() {
+fn r1c_a_podgroup_that_never_preempts_does_not_reclaim_and_gets_its_share_when_it_is_free() {
     let mut state = borrowed();
     state.apply_group(group("ns", "owed", 2, "b"));
     for (index, preempts) in [true, false].into_iter().enumerate() {
@@ -173,14 +173,14 @@ fn r13_a_podgroup_that_never_preempts_does_not_reclaim_and_gets_its_share_when_i
 }
 
 #[test]
-fn r13_a_member_that_is_not_needed_now_does_not_prevent_a_preemption() {
+fn r1c_a_member_that_is_not_needed_now_does_not_prevent_a_preemption() {
     let mut state = waits_for_a_lower_one(true, true);
     state.apply_pod(PodFacts { priority: 1, preempts: false, ..pod("ns", "high-1", "high", &[("cpu", 1)]) });
     assert_eq!(at(&mut state, 1).evictions.len(), 1);
 }
 
 #[test]
-fn r11_in_a_full_queue_the_higher_priority_is_admitted_by_preempting_a_lower_one() {
+fn r1b_in_a_full_queue_the_higher_priority_is_admitted_by_preempting_a_lower_one() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 8)]));
     state.apply_queue(queue("q", None, &[("cpu", 2)]));

@@ -158,7 +158,7 @@ fn a_queue_that_borrows_by_what_is_placed_where_nothing_else_happens() {
 }
 
 #[test]
-fn r8_what_asks_with_the_priority_of_another_is_not_taken_back_and_forth_for_ever() {
+fn r2c_what_asks_with_the_priority_of_another_is_not_taken_back_and_forth_for_ever() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 2)]));
     let of = |name: &str, group: &str, cpu, priority| PodFacts { priority, ..pod("ns", name, group, &[("cpu", cpu)]) };

@@ -78,7 +78,7 @@ fn all_that_is_refused_of_one_try_is_one_failure() {
 }
 
 #[test]
-fn n2_a_pod_that_is_resized_while_its_bind_is_under_way_counts_with_what_it_asks_for_now() {
+fn n1_a_pod_that_is_resized_while_its_bind_is_under_way_counts_with_what_it_asks_for_now() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 4)]));
     gang(&mut state, "grows", 1, "default", 1, &[("cpu", 1)]);

@@ -33,7 +33,7 @@ fn q7_what_is_guaranteed_to_an_idle_queue_stays_free_for_it() {
 }
 
 #[test]
-fn f5_once_guarantees_are_used_podgroups_that_were_kept_out_are_tried_again() {
+fn f3_once_guarantees_are_used_podgroups_that_were_kept_out_are_tried_again() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 1)]));
     state.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 1)]), ..queue("guaranteed", None, &[]) });
@@ -82,7 +82,7 @@ fn q10_a_closed_queue_binds_no_pod_not_even_best_effort_and_keeps_running_pods()
 }
 
 #[test]
-fn t2_a_queue_that_is_promised_less_than_its_children_blocks_those_and_heals() {
+fn t1b_a_queue_that_is_promised_less_than_its_children_blocks_those_and_heals() {
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 10)]));
     let promised = |name: &str, parent, cpu| QueueFacts { guarantee: limits(&[("cpu", cpu)]), ..queue(name, parent, &[]) };

@@ -144,7 +144,7 @@ async fn all_evictions_are_tried_as_a_dry_run_first_and_each_evicted_pod_gets_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn r9_if_one_eviction_would_be_refused_no_pod_is_evicted() {
+async fn r6_if_one_eviction_would_be_refused_no_pod_is_evicted() {
     let refusals: [(Answer, &str); 5] = [
         (budget(), "disruption_budget"),
         ((201, two_budgets()), "disruption_budget"),
@@ -160,7 +160,7 @@ async fn r9_if_one_eviction_would_be_refused_no_pod_is_evicted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r9_after_a_refused_eviction_the_remaining_pods_are_not_evicted() {
+async fn r6_after_a_refused_eviction_the_remaining_pods_are_not_evicted() {
     let (mut to, log) = dispatcher(Value::Null, |name, dry_run, _| if name == "b" && !dry_run { budget() } else { ok() });
     assert_eq!(take(&mut to, &["a", "b", "c"]).await, (Some("disruption_budget"), 1, 0));
     assert_eq!(log.lines(), ["dry a", "dry b", "dry c", "evict a", "evict b", "status a", "event a"]);

@@ -20,7 +20,7 @@ fn leader(state: &mut SchedulingState) {
 }
 
 #[test]
-fn a9_a_leader_waits_until_the_nodes_have_room_for_its_workers() {
+fn a2_a_leader_waits_until_the_nodes_have_room_for_its_workers() {
     let mut state = empty_state();
     state.apply_node(node("n1", &[("cpu", 3)]));
     leader(&mut state);
@@ -37,7 +37,7 @@ fn a9_a_leader_waits_until_the_nodes_have_room_for_its_workers() {
 }
 
 #[test]
-fn a9_what_others_use_and_have_reserved_is_not_there() {
+fn a2_what_others_use_and_have_reserved_is_not_there() {
     let mut state = empty_state();
     state.apply_node(node("n1", &[("cpu", 6)]));
     // Admitted, and without pods.
@@ -53,7 +53,7 @@ fn a9_what_others_use_and_have_reserved_is_not_there() {
 }
 
 #[test]
-fn a9_pods_are_preempted_for_a_podgroup_that_the_nodes_have_no_room_for() {
+fn a2_pods_are_preempted_for_a_podgroup_that_the_nodes_have_no_room_for() {
     let mut state = empty_state();
     state.apply_priority_class(crate::cycle::testing::class("high", 10));
     state.apply_node(node("n1", &[("cpu", 4)]));

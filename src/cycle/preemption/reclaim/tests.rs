@@ -216,7 +216,7 @@ fn no_pod_is_a_victim_that_is_being_bound_or_protected_or_of_the_podgroup_itself
 }
 
 #[test]
-fn r9_a_budget_allows_so_many_evictions_and_other_pods_are_chosen_instead() {
+fn r6_a_budget_allows_so_many_evictions_and_other_pods_are_chosen_instead() {
     let mut state = two_queues([0, 9]);
     state.apply_node(node("n", &[("cpu", 4)]));
     (0..4).for_each(|number| borrower(&mut state, number, "n", |_| {}));
@@ -246,7 +246,7 @@ fn whole_nodes_are_freed_where_the_youngest_pods_are_spread_over_all_of_them() {
 }
 
 #[test]
-fn r5_a_ceiling_is_named_and_no_pod_elsewhere_is_preempted() {
+fn r3b_a_ceiling_is_named_and_no_pod_elsewhere_is_preempted() {
     let mut state = two_queues([0, 9]);
     state.apply_node(node("n", &[("cpu", 4)]));
     (0..4).for_each(|number| borrower(&mut state, number, "n", |_| {}));
@@ -281,7 +281,7 @@ fn r2_no_pod_is_a_victim_for_a_resource_of_which_enough_is_idle() {
 }
 
 #[test]
-fn r3_a_queue_keeps_what_is_guaranteed_to_it() {
+fn r2b_a_queue_keeps_what_is_guaranteed_to_it() {
     let mut state = two_queues([2, 2]);
     let deserved = limits(&[("cpu", 2), ("pods", 500)]);
     state.apply_queue(QueueFacts { guarantee: limits(&[("cpu", 2)]), deserved, ..queue("a", None, &[]) });
@@ -293,7 +293,7 @@ fn r3_a_queue_keeps_what_is_guaranteed_to_it() {
 }
 
 #[test]
-fn r6_a_victim_of_another_podgroup_is_no_longer_one_of_its_task() {
+fn r4_a_victim_of_another_podgroup_is_no_longer_one_of_its_task() {
     let mut state = two_queues([0, 9]);
     state.apply_node(node("n", &[("cpu", 4)]));
     let min_task_member = [("head".to_owned(), 1), ("worker".to_owned(), 1)].into();
