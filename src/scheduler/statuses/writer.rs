@@ -250,9 +250,11 @@ impl StatusWriter {
 
     fn group_command(&mut self, key: &GroupKey, scheduling: &SchedulingState, now: Now) -> Option<Command> {
         let group = scheduling.cache().groups().get(key).filter(|_| !scheduling.cache().is_foreign(key))?;
-        // The status waits for the binds under way, unless a binding is unanswered or waits for volumes. The end of a bind requests a write again.
+        // The status waits for the binds under way, unless a binding is unanswered, waits for volumes, or was refused: the next try of that one
+        // may be under way before the others have ended. The end of a bind requests a write again.
         let counts = group.counts;
-        let facts = group.facts.as_ref().filter(|_| counts.binding == 0 || counts.open > 0 || counts.held > 0)?;
+        let is_refused = group.retry.failures > 0 && group.refusal.is_some();
+        let facts = group.facts.as_ref().filter(|_| counts.binding == 0 || counts.open > 0 || counts.held > 0 || is_refused)?;
         if let Some(until) = self.merging.get(key).copied().filter(|until| *until > now.since_start) {
             self.groups.want(key, &key.namespace, until, Duration::ZERO);
             return None;
