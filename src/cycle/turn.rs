@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::accounting::{Bound, Placement};
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
-use crate::resources::{Amount, ResourceName, Resources};
+use crate::resources::{Amount, ResourceName};
 
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
 use super::cache::gang::Gang;
-use super::cache::{Cache, Group, to_place};
+use super::cache::{Cache, Group, request_of, to_place};
 use super::explain::{Exceeds, Refusal};
 use super::placement::placer::{Attempt, Placer, State};
 use super::plan::Plan;
@@ -239,8 +239,7 @@ impl Ongoing<'_> {
         let (queue, preemptable) = (&**self.queue, self.state.cache.may_borrow(&want.key));
         // All of it is asked at once: members that are placed on trial are not used.
         if !preemptable && usize::try_from(needed) == Ok(members.len()) {
-            let mut asked = Resources::new();
-            members.iter().filter_map(|uid| self.state.cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request));
+            let asked = request_of(&self.state.cache.pods, members);
             self.state.cache.accounting.quota().within_entitlement(queue, &asked)?;
         }
         let barred = self.state.cache.barred_groups(queue);

@@ -1,4 +1,4 @@
-//! G6: Jobs whose pods succeed, fail and are retried at random. Nothing holds quota that has no pod to start, and every Job ends.
+//! G6: pods of Jobs succeed, fail and are retried at random. Nothing holds quota that has no pod to start, and every Job ends.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ use crate::accounting::{Ceiling, QueueRefusal, Quota};
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
-use crate::cycle::cache::{Cache, gang};
+use crate::cycle::cache::{self, Cache, gang};
 use crate::cycle::explain::{Explanation, Refusal};
 
 /// What an admitted PodGroup may reserve.
@@ -94,8 +94,7 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid],
 fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts>, Resources, Resources)> {
     let group = cache.groups.get(key)?;
     let facts = group.facts.clone()?;
-    let mut asked = Resources::new();
-    needed.iter().filter_map(|uid| cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request));
+    let mut asked = cache::request_of(&cache.pods, needed);
     // The members know best what they request. What podgroup-controller wrote is an estimate from their template.
     if let Some(minimum) = facts.min_resources.as_ref().filter(|_| needed.is_empty() || !facts.managed) {
         let mut stated = minimum.clone();
@@ -108,7 +107,7 @@ fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<Grou
 /// Returns what the PodGroup asks for beyond the requests of these members, which are all that it needs now (A1).
 pub(in crate::cycle) fn beyond(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Resources {
     let Some((_, mut asked, _)) = request_of(cache, key, needed) else { return Resources::new() };
-    needed.iter().filter_map(|uid| cache.pods.get(uid)).for_each(|member| asked.sub(&member.facts.request));
+    asked.sub(&cache::request_of(&cache.pods, needed));
     asked
 }
 

@@ -29,9 +29,9 @@ impl Cache {
     /// Returns the end of a message about a ceiling: who has reserved, and which terminating pods still count; empty for other refusals.
     pub(super) fn who_holds(&self, refusal: &Refusal) -> String {
         let (Refusal::Ceiling(ceiling) | Refusal::AfterOthers { ceiling, .. }) = refusal.cause() else { return String::new() };
-        let (quota, mut text) = (self.accounting.quota(), String::new());
-        let (queues, dimension) = (quota.tree().subtree(&ceiling.queue), &ceiling.dimension);
+        let (quota, mut text, dimension) = (self.accounting.quota(), String::new(), &ceiling.dimension);
         if ceiling.reserved.is_positive() {
+            let queues = quota.tree().subtree(&ceiling.queue);
             let reserves = |(_, amounts): &(&str, &crate::resources::Resources)| amounts.get(dimension).is_positive();
             let mut holders =
                 queues.iter().flat_map(|queue| quota.reservations_in(queue)).filter(reserves).map(|(group, _)| group.to_owned());
@@ -56,7 +56,7 @@ impl Cache {
         let quota = self.accounting.quota();
         let holds = move |uid: &&Uid| {
             quota.charge_of(uid).is_some_and(|(of, amounts)| {
-                amounts.get(dimension).is_positive() && (*of == *queue || quota.tree().way(of).iter().any(|level| **level == *queue))
+                amounts.get(dimension).is_positive() && quota.tree().way(of).iter().any(|level| **level == *queue)
             })
         };
         self.leaving.keys().take(LOOKED_AT).filter(holds).filter_map(|uid| self.pods.get(uid))

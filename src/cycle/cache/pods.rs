@@ -12,6 +12,7 @@ use crate::cycle::placement::class::ClassId;
 use crate::cycle::placement::placer::Pod;
 use crate::cycle::placement::topology::place::Place;
 use crate::cycle::plan::Victim;
+use crate::resources::Resources;
 
 use super::budgets::{frees_unready, is_guarded_otherwise};
 use super::queues::read_path;
@@ -360,6 +361,13 @@ impl Cache {
         let (namespace, name) = (Arc::clone(&facts.namespace), Arc::clone(&facts.name));
         Some(Victim { uid: uid.clone(), namespace, name, queue, group: facts.group.clone() })
     }
+}
+
+/// Returns the request of all these members together.
+pub(in crate::cycle) fn request_of(pods: &ByKey<Uid, Member>, members: &[Uid]) -> Resources {
+    let mut request = Resources::new();
+    members.iter().filter_map(|uid| pods.get(uid)).for_each(|member| request.add(&member.facts.request));
+    request
 }
 
 /// Returns these members in the form of the placer, for any node.

@@ -18,7 +18,7 @@ use crate::api::{GroupKey, Uid};
 use crate::resources::Resources;
 
 use super::admission::{admit, reservation};
-use super::cache::{Cache, Group};
+use super::cache::{Cache, Group, request_of};
 use super::explain::{NotPreempted, Refusal};
 use super::plan::{EvictionCause, Plan};
 use super::policy::Policy;
@@ -168,8 +168,7 @@ fn leaving_room(
         return Ok(found);
     }
     let created = members.iter().filter_map(|uid| state.cache.pods.get(uid)).map(|member| member.facts.created).max();
-    let mut asked = Resources::new();
-    members.iter().filter_map(|uid| state.cache.pods.get(uid)).for_each(|member| asked.add(&member.facts.request));
+    let asked = request_of(&state.cache.pods, members);
     let gone = state.nominations.terminating_or_victims(&state.cache);
     let first = state.cache.first_before(created.unwrap_or_default());
     let mut trial = state.cache.accounting.trial();

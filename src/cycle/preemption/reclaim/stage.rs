@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::accounting::Accounting;
 use crate::api::Uid;
 use crate::by_key::ByKey;
-use crate::cycle::cache::{Member, to_place};
+use crate::cycle::cache::{Member, request_of, to_place};
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::class::{Class, ClassId, Classes};
@@ -102,9 +102,7 @@ impl<'w> Stage<'w> {
 
     /// Returns the request of all members together.
     pub(super) fn request_of(&self, preemptor: &Preemptor<'_>) -> Resources {
-        let mut request = Resources::new();
-        preemptor.members.iter().filter_map(|uid| self.pods.get(uid)).for_each(|member| request.add(&member.facts.request));
-        request
+        request_of(self.pods, preemptor.members)
     }
 
     /// Returns why the queue takes no pod, whatever pods end (T1, T1b, O1).
