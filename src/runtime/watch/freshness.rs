@@ -4,11 +4,11 @@
 //! the same version every minute. So the age does not count from when the watch was heard of, but from the last time at which the cluster
 //! had not passed its version ([`Timeline`]).
 //!
-//! * With an election, and an etcd that notifies the API server of progress, each bookmark proves that the watch is a few seconds old.
-//!   Nothing is sent for it.
-//! * Otherwise ([`Freshness::asks`]) the kind is asked for its version shortly before the next bookmark: a list with a limit of 1 passes
-//!   etcd, and makes the API server ask etcd for progress, so that the bookmark is new. The API server sends the last bookmark of a watch
-//!   just before it ends it, and the first one of the next watch a minute later. So the version is asked for before the last one as well.
+//! * A bookmark says how far the API server has followed etcd. Where nothing changes in a kind, it follows only when it is asked, or when
+//!   etcd notifies it of progress, which not every etcd does. So the kind is asked for its version shortly before each bookmark
+//!   ([`Freshness::asks_at`]): a list with a limit of 1 passes etcd, and the bookmark after it is new. The API server sends the last
+//!   bookmark of a watch just before it ends it, and the first one of the next watch a minute later. So the version is asked for before the
+//!   last one as well.
 //! * A watch that stays old is dead, and its objects are listed again. That fails at an API server that is cut off.
 //!
 //! Pure: time is an argument, from the clock that runs while the machine is suspended.
@@ -21,19 +21,13 @@ use super::timeline::Timeline;
 
 /// When the version is asked for, after a watch was opened or sent a bookmark. The next bookmark comes after 60 s, and must not come before
 /// the answer.
-const ASKED_AFTER: Duration = Duration::from_secs(53);
+const ASKED_AFTER: Duration = Duration::from_secs(55);
 
 /// The version is asked for this long before the API server ends the watch. It sends the last bookmark 2 s before the end.
-const ASKED_BEFORE_END: Duration = Duration::from_secs(9);
-
-/// The timeline is continued by an election if its newest entry is not older than this: the default time between two writes of a Lease is 2 s.
-const CONTINUED: Duration = Duration::from_secs(3);
+const ASKED_BEFORE_END: Duration = Duration::from_secs(7);
 
 /// A healthy API server is heard of once in this time. A watch that died without that was silent.
 const SPEAKS: Duration = Duration::from_secs(62);
-
-/// A bookmark that leaves its watch older than this proves nothing: etcd does not notify the API server of progress, or the API server is cut off.
-const UNPROVED: Duration = Duration::from_secs(30);
 
 /// The least progress that the receiver is told of. It bounds the number of messages.
 const STEP: Duration = Duration::from_secs(1);
@@ -56,13 +50,11 @@ pub(super) struct Freshness {
     asks_at: Option<Instant>,
     /// When the API server ends the watch.
     ends: Instant,
-    /// Whether a bookmark has proved nothing, or none came. It stays so: an etcd that does not notify is not changed often.
-    unproved: bool,
 }
 
 impl Freshness {
     pub(super) fn new(timeline: Timeline, now: Instant) -> Self {
-        Self { timeline, version: None, as_of: now, told: now, listed: now, heard: now, asks_at: None, ends: now, unproved: false }
+        Self { timeline, version: None, as_of: now, told: now, listed: now, heard: now, asks_at: None, ends: now }
     }
 
     /// Records a complete list of this version that was requested at `sent`. Returns up to when everything is known.
@@ -90,7 +82,6 @@ impl Freshness {
         let told = self.event(version, now);
         let before_end = self.ends.checked_sub(ASKED_BEFORE_END).filter(|at| *at > now);
         self.asks_at = Some(before_end.map_or(now + ASKED_AFTER, |at| at.min(now + ASKED_AFTER)));
-        self.unproved |= now.saturating_duration_since(self.as_of) > UNPROVED;
         told
     }
 
@@ -104,15 +95,14 @@ impl Freshness {
         })
     }
 
-    /// Returns when [`Self::asks`] is to be called; `None` if it need not be.
+    /// Returns when the kind is to be asked for its version; `None` if it was since the last bookmark.
     pub(super) const fn asks_at(&self) -> Option<Instant> {
         self.asks_at
     }
 
-    /// Returns whether the version of this kind must be asked for now, so that the next bookmark proves something.
-    pub(super) fn asks(&mut self, now: Instant) -> bool {
+    /// Records that the kind is asked for its version, so that the next bookmark proves something.
+    pub(super) const fn asked(&mut self) {
         self.asks_at = None;
-        self.unproved || self.timeline.newest().is_none_or(|newest| now.saturating_duration_since(newest) > CONTINUED)
     }
 
     /// Records that the kind had not passed this version at `sent`: the answer to that question. Returns what [`Self::event`] does.
@@ -134,12 +124,6 @@ impl Freshness {
     /// Returns why the watch is dead, if it is. `silent` is how old it may become.
     pub(super) fn death(&self, silent: Duration, now: Instant) -> Option<Death> {
         (now >= self.dies_at(silent)).then(|| if now >= self.heard + SPEAKS { Death::Silent } else { Death::Stale })
-    }
-
-    /// Records that the watch is dead. An API server sends no bookmark up to the version that a watch was opened with, so silence may be a
-    /// bookmark that would prove nothing.
-    pub(super) const fn died(&mut self) {
-        self.unproved = true;
     }
 }
 
@@ -210,15 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bookmark_proves_that_its_watch_is_as_new_as_the_lease_and_nothing_is_asked() {
+    fn a_bookmark_proves_that_its_watch_is_as_new_as_the_lease() {
         let mut run = Run::new();
-        run.elected(52);
-        assert!(!run.freshness.asks(run.at(53)));
         run.elected(60);
         // etcd has notified of progress 5 s before.
         assert_eq!(run.bookmark("650", 60), Some(54));
         assert_eq!(run.bookmark("655", 60), None, "the receiver knows it");
-        assert_eq!(run.freshness.asks_at(), Some(run.at(113)));
+        assert_eq!(run.freshness.asks_at(), Some(run.at(115)));
         assert_eq!(run.freshness.dies_at(SILENT), run.at(54 + 75));
     }
 
@@ -244,16 +226,16 @@ mod tests {
     }
 
     #[test]
-    fn without_an_election_the_version_is_asked_for_before_each_bookmark() {
+    fn the_version_is_asked_for_before_each_bookmark() {
         let mut run = Run::new();
         for minute in 0..3 {
-            let (asked, now) = (run.at(60 * minute + 53), run.at(60 * minute + 54));
+            let (asked, now) = (run.at(60 * minute + 55), run.at(60 * minute + 56));
             assert_eq!(run.freshness.asks_at(), Some(asked));
-            assert!(run.freshness.asks(asked));
+            run.freshness.asked();
             assert_eq!((run.freshness.asks_at(), run.freshness.death(SILENT, asked)), (None, None), "once");
             let version = (200 + minute).to_string();
             assert_eq!(run.freshness.answered(&version, asked, now), None, "the watch has not reached it");
-            assert_eq!(run.bookmark(&version, 60 * minute + 60), Some(60 * minute + 53));
+            assert_eq!(run.bookmark(&version, 60 * minute + 60), Some(60 * minute + 55));
         }
     }
 
@@ -267,7 +249,8 @@ mod tests {
             assert_eq!(run.freshness.death(SILENT, now), None, "after {second} s");
             // Something else is written all the time.
             cluster += 1;
-            if run.freshness.asks_at().is_some_and(|at| at <= now) && run.freshness.asks(now) {
+            if run.freshness.asks_at().is_some_and(|at| at <= now) {
+                run.freshness.asked();
                 run.freshness.answered(&cluster.to_string(), now, now);
                 run.progress = cluster;
             }
@@ -286,40 +269,23 @@ mod tests {
     fn a_watch_that_is_opened_again_before_each_bookmark_asks_as_well() {
         let mut run = Run::new();
         run.freshness.opened(IDLE, run.at(35));
-        let (asked, answered, event) = (run.at(53), run.at(54), run.at(60));
+        let (asked, answered, event) = (run.at(55), run.at(56), run.at(60));
         assert_eq!(run.freshness.asks_at(), Some(asked));
-        assert!(run.freshness.asks(asked));
+        run.freshness.asked();
         assert_eq!(run.freshness.answered("300", asked, answered), None);
         assert_eq!(run.freshness.event("301", event), Some(asked));
         run.freshness.opened(IDLE, run.at(70));
-        assert_eq!(run.freshness.asks_at(), Some(run.at(70 + 53)));
+        assert_eq!(run.freshness.asks_at(), Some(run.at(70 + 55)));
     }
 
     #[test]
     fn in_a_cluster_without_writes_the_answer_alone_is_the_proof() {
         let mut run = Run::new();
-        let (sent, now) = (run.at(53), run.at(54));
+        let (sent, now) = (run.at(55), run.at(56));
         assert_eq!(run.freshness.answered("100", sent, now), Some(sent));
         // Still it must speak, and an answer below what was seen proves nothing: etcd was restored.
         assert_eq!(run.freshness.death(SILENT, run.at(75)), Some(Death::Silent));
         assert_eq!(Run::new().freshness.answered("99", sent, now), None);
-    }
-
-    #[test]
-    fn after_a_bookmark_that_proved_nothing_the_version_is_asked_for_also_with_an_election() {
-        let mut run = Run::new();
-        run.elected(60);
-        assert_eq!(run.bookmark("100", 60), None);
-        run.elected(112);
-        assert!(run.freshness.asks(run.at(113)));
-        // The same after one that never came.
-        let mut run = Run::new();
-        run.elected(74);
-        assert_eq!(run.freshness.death(SILENT, run.at(75)), Some(Death::Silent));
-        run.freshness.died();
-        run.freshness.listed("850", run.at(75), run.at(76));
-        run.elected(128);
-        assert!(run.freshness.asks(run.at(129)));
     }
 
     #[test]

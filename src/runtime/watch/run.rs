@@ -227,7 +227,6 @@ impl Watch {
                     self.report("watch", why, &CallError::Other(text));
                     self.metrics.end(self.config.resource, why);
                     self.outage.silent();
-                    self.freshness.died();
                     return true;
                 }
                 End::Away => {
@@ -298,9 +297,8 @@ impl Watch {
                     }
                 }
                 () = clock::until_through_suspension(self.freshness.asks_at()) => {
-                    if self.freshness.asks(clock::through_suspension())
-                        && let Ok(question) = self.version_of_kind()
-                    {
+                    self.freshness.asked();
+                    if let Ok(question) = self.version_of_kind() {
                         asked.spawn(question);
                     }
                     continue;

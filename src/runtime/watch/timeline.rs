@@ -4,7 +4,8 @@
 //! at t is answered with version r, and the answer has passed etcd, then at t the cluster had not passed r. So a watch that has reached r
 //! has delivered everything that happened before t.
 //!
-//! Such answers come for nothing with an election: the Lease is written every few seconds. Without one a watch asks for them (`freshness`).
+//! Such answers come for nothing with an election: the Lease is written every few seconds. Before each bookmark a watch asks for one as well
+//! (`freshness`).
 //! Versions of a Lease that has an etcd of its own say nothing about other objects: where they are higher, no watch reaches them, and each
 //! asks itself.
 
@@ -50,11 +51,6 @@ impl Timeline {
         self.entries().iter().rev().find(|(_, not_passed)| *not_passed <= version).map(|(sent, _)| *sent)
     }
 
-    /// Returns the time of the newest entry.
-    pub(super) fn newest(&self) -> Option<Instant> {
-        self.entries().back().map(|(sent, _)| *sent)
-    }
-
     fn entries(&self) -> MutexGuard<'_, VecDeque<(Instant, u64)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +65,7 @@ mod tests {
     fn a_version_is_as_new_as_the_last_time_at_which_the_cluster_had_not_passed_it() {
         let (timeline, start) = (Timeline::default(), clock::monotonic());
         let after = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!((timeline.as_of(10), timeline.newest()), (None, None));
+        assert_eq!(timeline.as_of(10), None);
         timeline.record(after(0), 10);
         timeline.record(after(2), 12);
         timeline.record(after(4), 20);
