@@ -216,7 +216,8 @@ pub(super) fn root_floor(limits: &BTreeMap<Arc<str>, QueueLimits>, total: &Resou
     total.iter().map(|(name, offered)| (name.clone(), within(name.as_str(), offered))).collect()
 }
 
-/// Returns the guarantees (F2), and where those of the children exceed the stated one (T1b). The guarantee of `root` is not read.
+/// Returns the guarantees (F2), none above the capability, and where those of the children exceed the stated one (T1b). The guarantee of
+/// `root` is not read.
 fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec<Resources>, BTreeMap<Arc<str>, Excess>) {
     let mut guarantees = vec![Resources::new(); ranked.len()];
     let mut excesses = BTreeMap::new();
@@ -232,6 +233,13 @@ fn guarantees(ranked: &Ranked, limits: &BTreeMap<Arc<str>, QueueLimits>) -> (Vec
                 excesses.entry(Arc::clone(&entry.name)).or_insert_with(excess);
             }
             own.set(dimension.clone(), guarantee.max(Amount::ZERO));
+        }
+        // The guarantee of `root` is only a sum: its floor is what there is.
+        let capability = limits.get(&entry.name).map(|limits| &limits.capability).filter(|_| at != 0);
+        for (dimension, most) in capability.into_iter().flat_map(|capability| capability.iter()) {
+            if own.get(dimension) > most {
+                own.set(dimension.clone(), most);
+            }
         }
         if let Some(slot) = guarantees.get_mut(at) {
             *slot = own;

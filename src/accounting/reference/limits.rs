@@ -13,13 +13,15 @@ pub(super) struct Refusal {
     pub(super) rule: &'static str,
 }
 
-/// F2: returns the stated guarantee, or the sum of the children's; 0 for a queue that is not below `root`.
+/// F2: returns the stated guarantee, or the sum of the children's, but no more than the capability; 0 for a queue that is not below `root`.
 pub(super) fn guarantee(cluster: &Cluster, queue: &str, dimension: &str) -> i128 {
     if !is_below_root(cluster, queue) {
         return 0;
     }
-    let stated = spec(cluster, queue).guarantee.get(dimension).copied();
-    stated.unwrap_or_else(|| children(cluster, queue).iter().map(|child| guarantee(cluster, child, dimension)).sum())
+    let spec = spec(cluster, queue);
+    let of_children = || children(cluster, queue).iter().map(|child| guarantee(cluster, child, dimension)).sum();
+    let guarantee = spec.guarantee.get(dimension).copied().unwrap_or_else(of_children);
+    spec.capability.get(dimension).map_or(guarantee, |capability| guarantee.min(*capability))
 }
 
 /// Returns the limit of `root`: what all nodes leave to our queues (N2), and no more than its own capability.
