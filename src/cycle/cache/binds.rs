@@ -22,6 +22,7 @@ impl Cache {
         group.forget(&member);
         member.assumed = Some(Assumed { is_held, ..Assumed::of(placement) });
         member.nominated = None;
+        self.nominated.remove(&placement.uid);
         member.refusal = None;
         group.count(&member);
         if member.state() == State::Placed {

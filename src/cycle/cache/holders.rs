@@ -1,19 +1,26 @@
-//! Who holds the quota that a PodGroup waits for? The PodGroups that have reserved it, and the pods that are terminating, by name.
+//! What holds the quota that a PodGroup waits for, beside the pods that run? By name, each with its amount: PodGroups that have reserved it,
+//! or for which places are nominated, pods that are terminating, and queues with a guarantee.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::accounting::{Bound, Ceiling};
 use crate::api::Uid;
 use crate::cycle::explain::Refusal;
-use crate::resources::ResourceName;
+use crate::resources::{Amount, ResourceName, quantity};
 
 use super::{Cache, Member};
 
-/// What stands before the names of PodGroups, and of pods.
+/// What stands before the names of the holders.
 const RESERVED_BY: &str = "reserved by PodGroup";
+const NOMINATED_FOR: &str = "nominated for PodGroup";
 const TERMINATING: &str = "still terminating: pod";
+const GUARANTEED_TO: &str = "guaranteed to queue";
+/// All of these.
+const HOLDERS: [&str; 4] = [RESERVED_BY, NOMINATED_FOR, TERMINATING, GUARANTEED_TO];
 /// How many are named.
 const NAMED: usize = 3;
-/// How many terminating pods are looked at.
+/// How many pods are looked at.
 const LOOKED_AT: usize = 1_000;
 
 /// Who holds a part of the quota that a queue lacks, beside the pods that run.
@@ -26,55 +33,84 @@ pub(in crate::cycle) struct HeldBy {
 }
 
 impl Cache {
-    /// Returns the end of a message about a ceiling: who has reserved, and which terminating pods still count; empty for other refusals.
+    /// Returns the end of a message about a ceiling: what holds it, with amounts. Empty for other refusals.
     pub(super) fn who_holds(&self, refusal: &Refusal) -> String {
         let (Refusal::Ceiling(ceiling) | Refusal::AfterOthers { ceiling, .. }) = refusal.cause() else { return String::new() };
         let (quota, mut text, dimension) = (self.accounting.quota(), String::new(), &ceiling.dimension);
         if ceiling.reserved.is_positive() {
             let queues = quota.tree().subtree(&ceiling.queue);
-            let reserves = |(_, amounts): &(&str, &crate::resources::Resources)| amounts.get(dimension).is_positive();
-            let mut holders =
-                queues.iter().flat_map(|queue| quota.reservations_in(queue)).filter(reserves).map(|(group, _)| group.to_owned());
-            list(&mut text, RESERVED_BY, &mut holders);
+            let reservations = queues.iter().flat_map(|queue| quota.reservations_in(queue));
+            let mut holders = reservations.map(|(group, amounts)| (group.to_owned(), amounts.get(dimension)));
+            list(&mut text, RESERVED_BY, dimension, &mut holders);
         }
-        let mut pods = self.terminating_in(&ceiling.queue, dimension).map(|member| {
+        let mut nominated: BTreeMap<String, Amount> = BTreeMap::new();
+        for (member, amount) in self.charged_in(self.nominated.iter(), &ceiling.queue, dimension) {
+            let sum = nominated.entry(member.facts.group.to_string()).or_default();
+            *sum = sum.plus(amount);
+        }
+        list(&mut text, NOMINATED_FOR, dimension, &mut nominated.into_iter());
+        let mut pods = self.charged_in(self.leaving.keys(), &ceiling.queue, dimension).map(|(member, amount)| {
             let facts = &member.facts;
-            format!("{}/{} on node \"{}\"", facts.namespace, facts.name, facts.node.as_deref().unwrap_or_default())
+            (format!("{}/{} on node \"{}\"", facts.namespace, facts.name, facts.node.as_deref().unwrap_or_default()), amount)
         });
-        list(&mut text, TERMINATING, &mut pods);
+        list(&mut text, TERMINATING, dimension, &mut pods);
+        if ceiling.unused_guarantee.is_positive() {
+            list(&mut text, GUARANTEED_TO, dimension, &mut self.guaranteed(ceiling));
+        }
         text
+    }
+
+    /// The queues below the one that refuses with a part of the unused guarantees, each with what is its own: what no queue below it keeps.
+    fn guaranteed<'a>(&'a self, ceiling: &'a Ceiling) -> impl Iterator<Item = (String, Amount)> + 'a {
+        let quota = self.accounting.quota();
+        let kept = |queue: &str| {
+            let view = quota.queue(queue);
+            if ceiling.bound == Bound::Cluster { view.unfilled } else { view.unused_guarantee }.get(&ceiling.dimension)
+        };
+        let below = quota.tree().subtree(&ceiling.queue).into_iter().filter(|queue| *queue != ceiling.queue);
+        below.map(move |queue| {
+            let of_children = quota.tree().children(&queue).fold(Amount::ZERO, |sum, child| sum.plus(kept(child)));
+            (format!("\"{queue}\""), kept(&queue).minus(of_children))
+        })
     }
 
     /// Returns who holds some of the quota of the queue or of those below it, beside the pods that run.
     pub(in crate::cycle) fn held_by(&self, queue: &str, dimension: &ResourceName) -> HeldBy {
         let reservations = self.accounting.quota().reserved(queue).get(dimension).is_positive();
-        HeldBy { reservations, terminating: self.terminating_in(queue, dimension).next().is_some() }
+        HeldBy { reservations, terminating: self.charged_in(self.leaving.keys(), queue, dimension).next().is_some() }
     }
 
-    /// The terminating pods that are charged to the queue or to one below it.
-    fn terminating_in<'a>(&'a self, queue: &'a str, dimension: &'a ResourceName) -> impl Iterator<Item = &'a Member> {
+    /// Those of these pods that are charged to the queue or to one below it, with the amount.
+    fn charged_in<'a>(
+        &'a self,
+        pods: impl Iterator<Item = &'a Uid> + 'a,
+        queue: &'a str,
+        dimension: &'a ResourceName,
+    ) -> impl Iterator<Item = (&'a Member, Amount)> {
         let quota = self.accounting.quota();
-        let holds = move |uid: &&Uid| {
-            quota.charge_of(uid).is_some_and(|(of, amounts)| {
-                amounts.get(dimension).is_positive() && quota.tree().way(of).iter().any(|level| **level == *queue)
-            })
+        let charged = move |uid: &'a Uid| {
+            let (of, amounts) = quota.charge_of(uid)?;
+            let amount = amounts.get(dimension);
+            (amount.is_positive() && quota.tree().way(of).iter().any(|level| **level == *queue)).then_some((uid, amount))
         };
-        self.leaving.keys().take(LOOKED_AT).filter(holds).filter_map(|uid| self.pods.get(uid))
+        pods.take(LOOKED_AT).filter_map(charged).filter_map(|(uid, amount)| Some((self.pods.get(uid)?, amount)))
     }
 }
 
 /// Whether the two messages differ at most in who is named as holding quota. That is no news: reservations begin and end in turn.
 #[must_use]
 pub fn differ_in_holders_alone(one: &str, other: &str) -> bool {
-    let name = |part: &str| [RESERVED_BY, TERMINATING].iter().find(|what| part.starts_with(**what)).map_or(part.len(), |what| what.len());
+    let name = |part: &str| HOLDERS.iter().find(|what| part.starts_with(**what)).map_or(part.len(), |what| what.len());
     let mut others = other.split("; ");
     one.split("; ").all(|part| others.next().is_some_and(|other| part.get(..name(part)) == other.get(..name(other))))
         && others.next().is_none()
 }
 
-/// Adds the first of them. No more are looked for: this is written for every pod that waits.
-fn list(text: &mut String, what: &str, all: &mut impl Iterator<Item = String>) {
-    let named: Vec<String> = all.take(NAMED).collect();
+/// Adds the first of them with an amount above 0. No more are looked for: this is written for every pod that waits.
+fn list(text: &mut String, what: &str, dimension: &ResourceName, all: &mut impl Iterator<Item = (String, Amount)>) {
+    let mut all = all.filter(|(_, amount)| amount.is_positive());
+    let shown = |(name, amount): (String, Amount)| format!("{name} ({})", quantity::format(amount, dimension.style()));
+    let named: Vec<String> = all.by_ref().take(NAMED).map(shown).collect();
     if !named.is_empty() {
         let more = if all.next().is_some() { " and more" } else { "" };
         let _written: Result<(), _> = write!(text, "; {what} {}{more}", named.join(", "));

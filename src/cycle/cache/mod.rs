@@ -111,6 +111,8 @@ pub struct Cache {
     foreign: foreign::ForeignPods,
     /// The nodes that are nominated for them.
     pub(in crate::cycle) nominated_by_others: NominatedByOthers,
+    /// Our pods with a nominated place.
+    pub(super) nominated: BTreeSet<Uid>,
     /// The terminating pods that are charged to a node, ours and foreign, each with its grace period.
     pub(in crate::cycle) leaving: BTreeMap<Uid, Duration>,
     /// Every PodGroup that exists or that a pod names.
@@ -157,6 +159,7 @@ impl Cache {
             placed_priorities: Counter::default(),
             foreign: foreign::ForeignPods::default(),
             nominated_by_others: NominatedByOthers::default(),
+            nominated: BTreeSet::new(),
             leaving: BTreeMap::new(),
             groups: ByKey::default(),
             priority_classes: BTreeMap::new(),

@@ -325,6 +325,7 @@ impl Cache {
     pub(in crate::cycle) fn detach(&mut self, uid: &Uid) -> Option<Member> {
         let mut member = self.pods.remove(uid)?;
         self.leaving.remove(uid);
+        self.nominated.remove(uid);
         self.leave_class(&mut member);
         if let Some(group) = self.groups.get_mut(&member.facts.group) {
             group.forget(&member);
@@ -343,6 +344,9 @@ impl Cache {
         }
         if member.state() == State::Leaving {
             self.leaving.insert(member.facts.uid.clone(), member.facts.grace);
+        }
+        if member.state() == State::Nominated {
+            self.nominated.insert(member.facts.uid.clone());
         }
         if member.state() == State::Placed {
             self.placed_priorities.join(member.facts.priority);

@@ -22,7 +22,7 @@ fn q7_what_is_guaranteed_to_an_idle_queue_stays_free_for_it() {
     assert_eq!(bound(&cycle(&mut state)).len(), 4);
     assert_eq!(
         message(&state, "g2-9"),
-        "queue \"root\" has no room beside the unused guarantees: cpu requested 1, used 4, available to queues in the cluster 10, unused guarantees 6"
+        "queue \"root\" has no room beside the unused guarantees: cpu requested 1, used 4, available to queues in the cluster 10, unused guarantees 6; guaranteed to queue \"g1\" (6)"
     );
     gang(&mut state, "late", 6, "g1", 6, &[("cpu", 1)]);
     assert_eq!(bound(&cycle(&mut state)).len(), 6, "the whole gang, at once");

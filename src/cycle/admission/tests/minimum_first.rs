@@ -27,7 +27,7 @@ fn three_elastic() -> SchedulingState {
 #[test]
 fn a7_further_members_leave_room_for_the_minimum_of_an_admitted_podgroup_without_pods() {
     let mut state = three_elastic();
-    let waits = "queue \"root\": the room that is left is reserved for the minimum of other PodGroups: cpu requested 1, used 14, reserved 2, available to queues in the cluster 16; reserved by PodGroup ns/c";
+    let waits = "queue \"root\": the room that is left is reserved for the minimum of other PodGroups: cpu requested 1, used 14, reserved 2, available to queues in the cluster 16; reserved by PodGroup ns/c (2)";
     assert_eq!(["a", "b"].map(|name| message(&state, name)), [waits, waits]);
     elastic(&mut state, "c", 16);
     assert_eq!(bound(&at(&mut state, 2)).iter().map(|(pod, _)| *pod).collect::<Vec<_>>(), ["c-00", "c-01"]);

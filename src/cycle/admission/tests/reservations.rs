@@ -18,7 +18,7 @@ fn a2_a_podgroup_without_nodes_reserves_its_minimum_in_its_queue_and_all_above()
     assert_eq!((phase(&state, "big"), phase(&state, "small")), (Phase::Inqueue, Phase::Pending));
     assert_eq!(
         message(&state, "small"),
-        "queue \"team\" is over its quota: cpu requested 3, used 0, reserved 6, capability 8; reserved by PodGroup ns/big"
+        "queue \"team\" is over its quota: cpu requested 3, used 0, reserved 6, capability 8; reserved by PodGroup ns/big (6)"
     );
     gang(&mut state, "smaller", 2, "b", 2, &[("cpu", 1)]);
     assert_eq!(bound(&at(&mut state, 1)).len(), 2, "beside what is reserved there is room for two");
