@@ -9,11 +9,24 @@ use std::path::Path;
 use crate::documents_tests::sources;
 
 /// The modules of `src/`, the lowest first. A module imports only modules that stand before it.
-const MODULES: [&str; 12] =
-    ["by_key", "backoff", "resources", "api", "lifecycle", "accounting", "cycle", "runtime", "controller", "scheduler", "plugin", "lib"];
+const MODULES: [&str; 13] = [
+    "by_key",
+    "backoff",
+    "nearest",
+    "resources",
+    "api",
+    "lifecycle",
+    "accounting",
+    "cycle",
+    "runtime",
+    "controller",
+    "scheduler",
+    "plugin",
+    "lib",
+];
 
 /// The rooms of `src/cycle/`, the lowest first; `mod` is the cycle itself. A room imports only rooms that stand before it.
-const ROOMS: [&str; 20] = [
+const ROOMS: [&str; 21] = [
     "explain",
     "plan",
     "share",
@@ -29,6 +42,7 @@ const ROOMS: [&str; 20] = [
     "volume_binding",
     "asks_nodes",
     "state",
+    "queue_faults",
     "queue_status",
     "preemption",
     "turn",

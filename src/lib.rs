@@ -44,6 +44,7 @@ mod differential;
 pub mod lifecycle;
 #[cfg(test)]
 mod metrics_page;
+mod nearest;
 pub mod plugin;
 #[cfg(test)]
 mod random_tests;

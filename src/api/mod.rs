@@ -28,6 +28,7 @@ pub mod jobset;
 pub mod label_selector;
 pub mod lws;
 pub mod membership;
+pub mod misspelt;
 pub mod names;
 pub mod node;
 mod node_choice;

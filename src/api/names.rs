@@ -93,6 +93,8 @@ pub const LWS_PREFIX: &str = "lws-";
 /// The prefix of the name of a generated PodGroup. The UID of the owner follows.
 pub const GENERATED_PREFIX: &str = "podgroup-";
 
+/// The scheduler of pods that name none: the name of kube-scheduler.
+pub const KUBE_SCHEDULER: &str = "default-scheduler";
 /// The scheduler name that is served by default.
 pub const DEFAULT_SCHEDULER: &str = "podgroup-scheduler";
 

@@ -248,6 +248,7 @@ impl Reconciler {
                 let refused = state.refusal_to_report(clock::monotonic());
                 warnings(desired, existing, refused, state.recreations.to_report(clock::monotonic()))
             })
+            .chain(snapshot.misnamed.clone())
             .collect();
         let new: Vec<Warning> = found.difference(&state.reported).cloned().collect();
         let actor = Arc::clone(&self.actor);
@@ -286,7 +287,13 @@ impl Reconciler {
             attempt.requeue_after(wait);
             return;
         }
-        if snapshot.owner.desired().is_none() && existing_is_none && snapshot.cached.is_none() && snapshot.members == Members::None {
+        let is_told = snapshot.misnamed.is_some();
+        if snapshot.owner.desired().is_none()
+            && existing_is_none
+            && snapshot.cached.is_none()
+            && snapshot.members == Members::None
+            && !is_told
+        {
             self.states.remove(&key);
         }
         attempt.finish();

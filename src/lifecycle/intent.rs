@@ -63,6 +63,7 @@ pub fn intend(
         owner: deployment.map_or(&owner.annotations, |deployment| &deployment.annotations),
         template: &owner.template_annotations,
     };
+    sources.misspelt(&mut faults);
     let asked = sources.asked_min_member("1 is used", &mut faults).unwrap_or(1);
     let min_member = effective_min_member(asked, &owner.gang, deployment, &mut faults);
     let fields = Applied {
@@ -110,8 +111,7 @@ fn effective_min_member(asked: u32, gang: &Gang, deployment: Option<&DeploymentF
         Gang::UpTo { now, in_all, .. } => {
             let in_all = deployment.map_or(*in_all, |deployment| deployment.wants);
             if asked > in_all && in_all > 0 {
-                // The text does not contain the number of wanted pods: an autoscaler changes it often, and each new text is a new Event.
-                let why = "more than the pods that are wanted; the gang is as large as they allow";
+                let why = format!("more than the pods that are wanted; the gang is as large as they allow: {in_all}");
                 faults.push(Fault::new(MIN_MEMBER, &asked.to_string(), why));
             }
             asked.min(*now).max(1)

@@ -164,12 +164,6 @@ fn min_member_is_at_most_what_the_owner_wants_now_and_the_asked_value_is_stored(
 }
 
 #[test]
-fn a_warning_about_min_member_does_not_change_with_the_number_of_replicas() {
-    let faults = |wants| desired_for(&replica_set(&[], &[]), Some(&deployment(&[(MIN_MEMBER, "100")], wants)), None).faults;
-    assert_eq!(faults(4), faults(5), "otherwise an autoscaler causes an Event with every change");
-}
-
-#[test]
 fn unreadable_min_resources_are_a_fault_and_the_requests_of_the_pods_are_used() {
     for text in [
         "",

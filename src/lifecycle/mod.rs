@@ -48,4 +48,4 @@ pub use intent::{DesiredGroup, Intent, intend};
 pub use memory::{Answer, CacheChange, Memory};
 pub use reply::{Reply, answer};
 pub use set_intent::intend_for_set;
-pub use warning::{Warning, warnings};
+pub use warning::{Warning, misnamed, warnings};

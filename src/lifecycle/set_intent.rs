@@ -56,6 +56,7 @@ pub fn intend_for_set(
     let mut faults = Vec::new();
     let (own, template) = (merged(&parts, |owner| &owner.annotations), merged(&parts, |owner| &owner.template_annotations));
     let sources = Sources { owner: &own, template: &template };
+    sources.misspelt(&mut faults);
     let missing = newest.owners.saturating_sub(u32::try_from(here.len()).unwrap_or(u32::MAX));
     let asked = asked_min_member(&parts, &mut faults);
     let min_member = min_member(&parts, missing, asked, &mut faults);
@@ -113,7 +114,7 @@ fn min_member(parts: &[Part<'_>], missing: u32, asked: Option<u32>, faults: &mut
         Some(asked) => {
             let in_all = sum(parts.iter().map(|(set, owner)| if let Gang::UpTo { in_all, .. } = owner.gang { in_all } else { set.pods }));
             if asked > in_all && in_all > 0 {
-                let why = "more than the pods that are wanted; the gang is as large as they allow";
+                let why = format!("more than the pods that are wanted; the gang is as large as they allow: {in_all}");
                 faults.push(Fault::new(MIN_MEMBER, &asked.to_string(), why));
             }
             asked.min(pods)

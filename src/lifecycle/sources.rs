@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::api::Fault;
 use crate::api::dns::is_subdomain;
+use crate::api::misspelt::meant_by;
 use crate::api::names::{COPIED_PREFIX, DEFAULT_QUEUE, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities::{self, RawResources};
 use crate::api::workload::GroupAnnotations;
@@ -63,6 +64,17 @@ impl Sources<'_> {
                 faults.push(Fault::new(QUEUE_NAME, name, "not the name of a queue (a DNS-1123 subdomain); the default queue is used"));
                 DEFAULT_QUEUE.to_owned()
             }
+        }
+    }
+
+    /// Adds a fault for each annotation that looks like one that is read.
+    pub(super) fn misspelt(&self, faults: &mut Vec<Fault>) {
+        let keys: BTreeMap<&String, &String> = self.template.iter().chain(self.owner).collect();
+        for (key, value) in keys {
+            faults.extend(
+                meant_by(key)
+                    .map(|meant| Fault::new(key.clone(), value, format!("no such annotation, it is not read; meant may be {meant}"))),
+            );
         }
     }
 

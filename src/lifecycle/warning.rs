@@ -2,14 +2,21 @@
 //!
 //! A warning becomes one Event on the object that people edit. The same warning is written only once.
 
+use std::cmp::Ordering;
+
+use crate::api::Fault;
 use crate::api::names::{GANG, GANG_OF_JOBSET, MIN_MEMBER};
-use crate::api::workload::{ObjectRef, OwnerSet};
+use crate::api::workload::{ObjectRef, OwnerFacts, OwnerSet};
 
 use super::existing::{Existing, NotOurs};
 use super::intent::DesiredGroup;
 
-/// A fault that a person must correct.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The reason of an Event about a scheduler's name.
+const UNKNOWN_SCHEDULER: &str = "UnknownScheduler";
+
+/// A fault that a person must correct. Two that differ only in the numbers at the end are the same one: an autoscaler changes how many pods
+/// are wanted, and each new warning is an Event.
+#[derive(Clone, Debug)]
 pub struct Warning {
     /// The object of the Event.
     pub about: ObjectRef,
@@ -17,6 +24,33 @@ pub struct Warning {
     pub reason: &'static str,
     /// The message of the Event.
     pub message: String,
+}
+
+impl Warning {
+    fn without_last_numbers(&self) -> (&ObjectRef, &'static str, &str, String) {
+        let (before, end) = self.message.rsplit_once(": ").unwrap_or(("", &self.message));
+        (&self.about, self.reason, before, end.chars().filter(|letter| !letter.is_ascii_digit()).collect())
+    }
+}
+
+impl PartialEq for Warning {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Warning {}
+
+impl PartialOrd for Warning {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Warning {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.without_last_numbers().cmp(&other.without_last_numbers())
+    }
 }
 
 /// The most warnings of one owner at a time. There are fewer reasons, so this bounds only the number of faults.
@@ -68,6 +102,12 @@ pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Op
     found.extend(desired.faults.iter().map(|fault| warning("InvalidPodGroupSource", fault.to_string())));
     found.truncate(MAX_WARNINGS);
     found
+}
+
+/// Returns the warning about an owner without a PodGroup that names nearly a scheduler that is served.
+#[must_use]
+pub fn misnamed(owner: &OwnerFacts, fault: &Fault) -> Warning {
+    Warning { about: owner.parent.as_ref().unwrap_or(&owner.object).clone(), reason: UNKNOWN_SCHEDULER, message: fault.to_string() }
 }
 
 #[cfg(test)]

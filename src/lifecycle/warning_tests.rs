@@ -94,3 +94,13 @@ fn an_owner_that_wants_no_pods_gets_no_warning() {
     // The old ReplicaSets of a Deployment never change their templates. A fault that was corrected since must not be reported again.
     assert_eq!(reasons(&desired(false, vec![Fault::new("a", "b", "c")]), None, Some("no")), [""; 0]);
 }
+
+#[test]
+fn a_number_at_the_end_is_no_news_and_another_value_is() {
+    let of = |value: &str, wanted: u32| {
+        let why = format!("more than the pods that are wanted; the gang is as large as they allow: {wanted}");
+        warnings(&desired(true, vec![Fault::new("a", value, why)]), None, None, false)
+    };
+    assert_eq!(of("100", 4), of("100", 15), "otherwise an autoscaler causes an Event with every change");
+    assert_ne!(of("100", 4), of("200", 4));
+}

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::membership::{GroupKey, asks_for_lws, controller_of, group_of};
-use crate::api::names::{DEFAULT_SCHEDULER, GROUP_NAME};
+use crate::api::names::{DEFAULT_SCHEDULER, GROUP_NAME, KUBE_SCHEDULER};
 use crate::api::{GroupFacts, PodGroup};
 use crate::runtime::call::CallError;
 
@@ -20,8 +20,8 @@ use super::events::Event;
 use super::fetch::{Fetch, decoded, told};
 use super::flags::{Kind, Target, is_name};
 use super::gap::{self, Gap};
-use super::nearest::nearest;
 use super::page::{Line, Page, Tone};
+use crate::nearest::nearest;
 
 /// How many namespaces are named.
 const NAMESPACES: usize = 3;
@@ -286,7 +286,7 @@ fn scheduler_of(kind: Kind, object: &Value) -> String {
             "/spec/template/spec/schedulerName"
         }
     };
-    object.pointer(path).and_then(Value::as_str).filter(|name| !name.is_empty()).unwrap_or("default-scheduler").to_owned()
+    object.pointer(path).and_then(Value::as_str).filter(|name| !name.is_empty()).unwrap_or(KUBE_SCHEDULER).to_owned()
 }
 
 /// Returns the most likely cause where the objects show none: the scheduler's name, else why the controller does not work.

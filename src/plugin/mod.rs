@@ -26,7 +26,6 @@ pub mod find;
 pub mod flags;
 mod forward;
 pub mod gap;
-mod nearest;
 pub mod nodes;
 pub mod page;
 pub mod queues;

@@ -24,12 +24,12 @@ use super::fetch::{Fetch, escaped, told};
 use super::find::find;
 use super::flags::{Arguments, Common, Kind, Named, Output, QueueChange, Target, Verb};
 use super::gap::Gap;
-use super::nearest::nearest;
 use super::nodes;
 use super::page::Page;
 use super::queues::Queues;
 use super::scheduler::{self, Scheduler};
 use super::{tree, version, why};
+use crate::nearest::nearest;
 
 /// The path of the list of queues.
 pub(super) const QUEUES: &str = "/apis/scheduling.volcano.sh/v1beta1/queues";

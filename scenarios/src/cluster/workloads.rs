@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::server::kinds::Kind;
-use crate::server::patch::as_map;
+use crate::server::patch::{as_map, merge};
 use crate::server::store::{Store, ended, names};
 
 /// Acts until nothing changes any more.
@@ -97,7 +97,7 @@ fn deployment(store: &mut Store, owner: &Value) {
         let set = json!({
             "metadata": {
                 "namespace": namespace, "name": format!("{name}-{}", sets.len() + 1), "labels": owner["spec"]["template"]["metadata"]["labels"],
-                "ownerReferences": reference(owner),
+                "annotations": owner["metadata"]["annotations"], "ownerReferences": reference(owner),
             },
             "spec": { "replicas": 0, "selector": owner["spec"]["selector"], "template": owner["spec"]["template"] },
         });
@@ -108,6 +108,8 @@ fn deployment(store: &mut Store, owner: &Value) {
         let size = if set["spec"]["template"] == owner["spec"]["template"] { wanted } else { 0 };
         let mut scaled = set;
         scaled["spec"]["replicas"] = json!(size);
+        // They are copied, and never removed.
+        merge(&mut scaled["metadata"]["annotations"], &owner["metadata"]["annotations"]);
         store.change(kind("replicasets"), scaled);
     }
     show(store, "deployments", owner, &json!({ "observedGeneration": owner["metadata"]["generation"], "replicas": wanted }));

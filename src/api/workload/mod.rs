@@ -28,7 +28,8 @@ use crate::resources::Resources;
 
 use super::fault::Fault;
 use super::membership::{GroupKey, asks_for_jobset, asks_for_lws, controller_of, named_group};
-use super::names::{COPIED_PREFIX, GANG, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
+use super::misspelt::meant_by;
+use super::names::{COPIED_PREFIX, GANG, KUBE_SCHEDULER, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use super::pod::PodSpec;
 use super::pod_facts::request_of_template;
 use super::podgroup::Selector;
@@ -58,17 +59,18 @@ impl PodTemplate {
     #[must_use]
     pub fn scheduler(&self) -> &str {
         match self.spec.scheduler_name.as_str() {
-            "" => "default-scheduler",
+            "" => KUBE_SCHEDULER,
             name => name,
         }
     }
 }
 
-/// The annotations of an object that a PodGroup depends on. Other annotations are not stored.
+/// The annotations of an object that a PodGroup depends on, and those that look like one of them. Other annotations are not stored.
 pub type GroupAnnotations = BTreeMap<String, String>;
 
 fn group_annotations(meta: &ObjectMeta) -> GroupAnnotations {
-    let is_relevant = |key: &str| matches!(key, MIN_MEMBER | MIN_RESOURCES | QUEUE_NAME) || key.starts_with(COPIED_PREFIX);
+    let is_relevant =
+        |key: &str| matches!(key, MIN_MEMBER | MIN_RESOURCES | QUEUE_NAME) || key.starts_with(COPIED_PREFIX) || meant_by(key).is_some();
     meta.annotations.iter().flatten().filter(|(key, _)| is_relevant(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 

@@ -16,7 +16,7 @@ use crate::api::jobset::{jobset_of_group, selector_of_jobset};
 use crate::api::lws::selector_of_lws;
 use crate::api::workload::{DeploymentFacts, NamespaceFacts, OwnerFacts};
 use crate::api::{GroupKey, Uid};
-use crate::lifecycle::{CacheChange, DesiredGroup, Existing, Members, Owner};
+use crate::lifecycle::{CacheChange, DesiredGroup, Existing, Members, Owner, Warning, misnamed};
 use crate::runtime::watch::{BadObject, WatchEvent};
 
 use groups::Groups;
@@ -134,6 +134,8 @@ pub struct GroupSnapshot {
     pub selector: Option<String>,
     /// Whether the owner wants pods but its template names another scheduler. A webhook may give its next pod to a served scheduler at any moment.
     pub awaits_webhook_pods: bool,
+    /// What is wrong with the name of the owner's scheduler, if there is no PodGroup for that alone.
+    pub misnamed: Option<Warning>,
     /// The members without the annotation that names their PodGroup, in the order of their UIDs.
     pub unstamped: Vec<PodRef>,
     /// Whether pods of the owner exist that name another PodGroup.
@@ -234,7 +236,8 @@ impl Observed {
         let awaits_webhook_pods = matches!(seen, Some(ObservedOwner::OtherScheduler(facts)) if facts.wants_pods && !facts.named_group);
         let (pods_elsewhere, mislabelled) = (self.pods.has_pods_elsewhere(key), self.pods.mislabelled(key));
         let cached = self.groups.get(key).cloned();
-        GroupSnapshot { owner, members, cached, selector, awaits_webhook_pods, unstamped, pods_elsewhere, mislabelled }
+        let misnamed = seen.and_then(ObservedOwner::misnamed).map(|(owner, fault)| misnamed(owner, fault));
+        GroupSnapshot { owner, members, cached, selector, awaits_webhook_pods, misnamed, unstamped, pods_elsewhere, mislabelled }
     }
 
     fn desired_by(&self, owner: &OwnerFacts) -> OwnerSnapshot {

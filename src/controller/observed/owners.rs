@@ -4,9 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::api::workload::{DeploymentFacts, Gang, NamespaceFacts, OwnerFacts, OwnerSet, PodOwner, selector_text};
-use crate::api::{GroupKey, Uid};
+use crate::api::names::{MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
+use crate::api::workload::{DeploymentFacts, Gang, GroupAnnotations, NamespaceFacts, OwnerFacts, OwnerSet, PodOwner, selector_text};
+use crate::api::{Fault, GroupKey, Uid};
 use crate::lifecycle::{DesiredGroup, intend, intend_for_set};
+use crate::nearest::nearest;
 use crate::runtime::watch::WatchEvent;
 
 use super::groups::Groups;
@@ -62,12 +64,22 @@ impl ObservedOwner {
         let (wants, gang) = object.wants();
         // Only the pods show whether an owner that another controller manages wants pods. An owner of a set is counted by the others.
         if wants || gang == Gang::Unknown || meta.deletion_timestamp.is_some() || object.set().is_some() {
-            return Self::OtherScheduler(Box::new(OwnerFacts::of(object)));
+            let mut facts = OwnerFacts::of(object);
+            facts.faults = misnamed_scheduler(&facts, served).into_iter().collect();
+            return Self::OtherScheduler(Box::new(facts));
         }
         Self::Unserved {
             namespace: Arc::from(meta.namespace.as_deref().unwrap_or_default()),
             uid: Uid::from(meta.uid.as_deref().unwrap_or_default()),
             selector: selector_text(object.selector()).map(String::into_boxed_str),
+        }
+    }
+
+    /// Returns the owner and the fault of its scheduler's name, if that is nearly the name of one that is served.
+    pub(super) fn misnamed(&self) -> Option<(&OwnerFacts, &Fault)> {
+        match self {
+            Self::OtherScheduler(facts) => facts.faults.first().map(|fault| (&**facts, fault)),
+            Self::Served(_) | Self::Unserved { .. } => None,
         }
     }
 
@@ -101,6 +113,15 @@ impl ObservedOwner {
     }
 }
 
+/// Returns the fault of a scheduler's name that is nearly the name of one that is served, where the owner asks for something of a PodGroup.
+fn misnamed_scheduler(owner: &OwnerFacts, served: &[String]) -> Option<Fault> {
+    let asks = |annotations: &GroupAnnotations| [MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME].iter().any(|key| annotations.contains_key(*key));
+    let asks = owner.named_group || asks(&owner.annotations) || asks(&owner.template_annotations);
+    let meant = nearest(&owner.scheduler, served.iter().map(String::as_str)).filter(|_| asks && !owner.deleting && owner.wants_pods)?;
+    let why = format!("no scheduler of this name is served here, so there is no PodGroup; meant may be {meant}");
+    Some(Fault::new("spec.template.spec.schedulerName", &owner.scheduler, why))
+}
+
 /// The owners by UID, with Deployments, namespaces, and the indexes from those to the owners.
 #[derive(Default)]
 pub(super) struct Owners {
@@ -127,7 +148,7 @@ pub(super) struct Related<'a> {
 impl Related<'_> {
     /// Returns whether a change of this owner affects a PodGroup.
     fn is_relevant(&self, seen: &ObservedOwner) -> bool {
-        if matches!(seen, ObservedOwner::Served(_)) {
+        if matches!(seen, ObservedOwner::Served(_)) || seen.misnamed().is_some() {
             return true;
         }
         let key = seen.key();
@@ -192,9 +213,10 @@ impl Owners {
         Some(desired)
     }
 
-    /// Returns the PodGroups of all owners with a template that names a served scheduler, and of the sets that owners join.
+    /// Returns the PodGroups of all owners with a template that names a served scheduler, or nearly one, and of the sets that owners join.
     pub(super) fn served(&self) -> impl Iterator<Item = GroupKey> {
-        let served = self.by_uid.values().filter(|(_, seen)| matches!(seen, ObservedOwner::Served(_))).map(|(_, seen)| seen.key());
+        let served = self.by_uid.values().map(|(_, seen)| seen);
+        let served = served.filter(|seen| matches!(seen, ObservedOwner::Served(_)) || seen.misnamed().is_some()).map(ObservedOwner::key);
         served.chain(self.joined.keys().cloned())
     }
 

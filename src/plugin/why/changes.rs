@@ -9,7 +9,7 @@ use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::cache::Phase;
 use crate::cycle::explain::{Code, Count, Exceeds, Explanation, Reason, Tally};
-use crate::plugin::nearest::nearest;
+use crate::nearest::nearest;
 use crate::plugin::page::first_of;
 use crate::plugin::queues::{Level, Queues};
 use crate::resources::{Amount, ResourceName, quantity};
