@@ -319,7 +319,7 @@ fn typed(document: &str) -> (Vec<String>, Vec<String>) {
 #[test]
 fn both_readmes_have_the_same_commands_and_values() {
     let (english, chinese) = (typed("README.md"), typed("README.zh-CN.md"));
-    assert!(english.0.len() >= 15 && english.1.len() >= 8, "{english:?}");
+    assert!(english.0.len() >= 15 && english.1.len() >= 2, "{english:?}");
     assert_eq!(english, chinese, "README.md, and README.zh-CN.md");
 }
 

@@ -23,9 +23,9 @@ pub fn podgroup() -> Value {
         column("minMember", "integer", ".spec.minMember", "The number of pods that must be placed together", 0),
         column("RUNNINGS", "integer", ".status.running", "The number of running pods", 0),
         column("AGE", "date", ".metadata.creationTimestamp", "When the PodGroup was created", 0),
-        column("QUEUE", "string", ".spec.queue", "The queue that the pods are charged to", 1),
+        column("QUEUE", "string", ".spec.queue", "The queue that the pods are charged to", 0),
+        column("OWNER", "string", ".metadata.ownerReferences[0].name", "The owner of the PodGroup", 0),
         column("OWNER-KIND", "string", ".metadata.ownerReferences[0].kind", "The kind of the owner", 1),
-        column("OWNER", "string", ".metadata.ownerReferences[0].name", "The owner of the PodGroup", 1),
         column("WHY", "string", r#".status.conditions[?(@.type=="Unschedulable")].message"#, "Why the PodGroup is not scheduled", 1),
     ]);
     let description = "A group of pods that are scheduled together: minMember pods at once, or none.";
@@ -39,11 +39,12 @@ pub fn queue() -> Value {
         json!({ "kind": "Queue", "listKind": "QueueList", "plural": "queues", "shortNames": ["q", "queue-v1beta1"], "singular": "queue" });
     let columns = json!([
         column("PARENT", "string", ".spec.parent", "The parent of the queue", 0),
-        column("USED", "string", ".status.allocated", "What the pods of the queue and of those below it use", 0),
-        column("CAPABILITY", "string", ".spec.capability", "The most that the queue may use", 0),
+        column("STATE", "string", ".status.state", "Whether the queue admits new PodGroups", 0),
+        column("USED", "string", ".status.usage", "What the pods of the queue and of those below it use of its capability", 0),
+        column("WHY", "string", ".status.message", "What is wrong with the queue", 0),
+        column("CAPABILITY", "string", ".spec.capability", "The most that the queue may use", 1),
         column("DESERVED", "string", ".spec.deserved", "The share that the queue can reclaim", 1),
         column("GUARANTEE", "string", ".spec.guarantee.resource", "What is kept for the queue", 1),
-        column("STATE", "string", ".status.state", "Whether the queue admits new PodGroups", 1),
         column("PENDING", "integer", ".status.pending", "The number of pending PodGroups", 1),
         column("INQUEUE", "integer", ".status.inqueue", "The number of PodGroups that are admitted and not running yet", 1),
         column("RUNNING", "integer", ".status.running", "The number of running PodGroups", 1),

@@ -8,7 +8,7 @@ use kube::core::{ClusterResourceScope, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::resources::Limits;
+use crate::resources::{Amount, Limits, ResourceName, quantity};
 
 use super::fault::Fault;
 use super::names::{CLOSED, CLOSING, OPEN, QUEUE_DESIRED_STATE};
@@ -174,6 +174,12 @@ pub struct QueueStatus {
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<i32>,
+    /// What the queue and all queues below it use of its capability, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<String>,
+    /// What is wrong with the queue; unset if nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// The resources that are reserved for a queue.
@@ -277,7 +283,17 @@ impl QueueFacts {
             status: queue.status.clone().unwrap_or_default(),
             faults,
         };
-        // After the others, because it blocks nothing: the Event of a queue has the first fault.
+        // After the others, because they block nothing: the Event of a queue has the first fault.
+        for (place, promised) in [("spec.guarantee.resource", &facts.guarantee), ("spec.deserved", &facts.deserved)] {
+            facts.faults.extend(above_capability(place, promised, &facts.capability));
+        }
+        let limits =
+            [("spec.capability", &facts.capability), ("spec.deserved", &facts.deserved), ("spec.guarantee.resource", &facts.guarantee)];
+        let slips: Vec<Fault> = limits
+            .into_iter()
+            .flat_map(|(place, limits)| limits.iter().filter_map(move |(name, amount)| slip(place, name, amount)))
+            .collect();
+        facts.faults.extend(slips);
         facts.faults.extend(unknown_fields::fault(&spec.unknown));
         facts
     }
@@ -297,6 +313,29 @@ impl QueueFacts {
         self.closed_by_hand = matches!(self.status.state.as_deref(), Some(CLOSED | CLOSING));
         self
     }
+}
+
+/// Returns a fault for an amount that is most likely a slip: more CPUs than any cluster has (`cpu: 4Mi`), or less memory than any pod needs
+/// (`memory: 16`). It is used as it is.
+fn slip(place: &str, name: &ResourceName, amount: Amount) -> Option<Fault> {
+    let (many, little) = (Amount::from_units(1_000_000), Amount::from_units(1 << 20));
+    let of_bytes = matches!(name.as_str(), ResourceName::MEMORY | "ephemeral-storage");
+    let why = if name.as_str() == ResourceName::CPU && amount >= many {
+        "a million CPUs and more: most likely another unit is meant"
+    } else if of_bytes && amount.is_positive() && amount < little {
+        "less than a mebibyte: most likely a unit is missing, as Gi"
+    } else {
+        return None;
+    };
+    Some(Fault::new(format!("{place}.{name}"), &quantity::format(amount, name.style()), why))
+}
+
+/// Returns a fault for the first dimension in which what is promised to the queue is above what it may use (F2, S2).
+fn above_capability(place: &str, promised: &Limits, capability: &Limits) -> Option<Fault> {
+    let (name, amount, most) =
+        promised.iter().find_map(|(name, amount)| Some((name, amount, capability.get(name).filter(|most| amount > *most)?)))?;
+    let [amount, most] = [amount, most].map(|amount| quantity::format(amount, name.style()));
+    Some(Fault::new(format!("{place}.{name}"), &amount, format!("above the capability of the queue, {most}; it counts as {most}")))
 }
 
 fn dequeue_strategy(raw: Option<&str>, faults: &mut Vec<Fault>) -> DequeueStrategy {

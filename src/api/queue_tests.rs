@@ -51,6 +51,19 @@ fn o1_an_unknown_desired_state_counts_as_open_and_is_a_fault() {
 }
 
 #[test]
+fn a_guarantee_or_deserved_amount_above_the_capability_is_a_fault() {
+    let promised = json!({ "cpu": 5, "memory": "1Gi" });
+    let of = |capability: Value| {
+        let facts = facts(json!({}), json!({ "capability": capability, "deserved": promised, "guarantee": { "resource": promised } }));
+        facts.faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(of(json!({ "cpu": 5 })), Vec::<String>::new());
+    let above = "\"5\": above the capability of the queue, 1500m; it counts as 1500m";
+    let want = [format!("spec.guarantee.resource.cpu {above}"), format!("spec.deserved.cpu {above}")];
+    assert_eq!(of(json!({ "cpu": "1500m", "memory": "1Gi" })), want);
+}
+
+#[test]
 fn required_node_groups_are_the_first_fault_and_preferred_ones_are_none() {
     let names = |names: &[&str]| json!({ "requiredDuringSchedulingIgnoredDuringExecution": names });
     let soft = json!({ "preferredDuringSchedulingIgnoredDuringExecution": ["a"] });

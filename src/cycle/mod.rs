@@ -10,7 +10,7 @@
 //! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried),
 //! [`order`], [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for
 //! the gang meanwhile), `volume_binding` (placed pods that wait for volumes), [`explain`], [`plan`], the statuses ([`status`] and
-//! [`queue_status`]), and for reports [`next_member`].
+//! [`queue_status`], [`queue_faults`]), and for reports [`next_member`].
 //!
 //! Promises, cited by the tests:
 //!
@@ -36,6 +36,7 @@ pub mod placement;
 pub mod plan;
 pub mod policy;
 mod preemption;
+pub mod queue_faults;
 pub mod queue_status;
 pub mod requeue;
 pub mod share;

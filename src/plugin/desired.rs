@@ -127,9 +127,9 @@ impl Report {
         let mut page = Page::default();
         let word = if self.desired == Desired::Open { "open" } else { "closed" };
         let done = match (self.already, self.dry_run) {
-            (true, _) => format!("was {word} already; nothing was changed"),
+            (true, _) => format!("is {word} already; nothing was changed"),
             (false, true) => format!("would be {word}; nothing was changed (--dry-run)"),
-            (false, false) => format!("is to be {word}"),
+            (false, false) => if self.desired == Desired::Open { "opened" } else { "closed" }.to_owned(),
         };
         page.line(Line::new("queue ").and(Tone::Strong, &self.queue).and(Tone::Plain, format!(" {done}")));
         let whom = match self.below.len() {
@@ -184,7 +184,7 @@ mod tests {
         );
         let close = Report::new(&queues, "a", Desired::Closed, false, Vec::new()).seen(Some("Closing".into()));
         let want = "\
-queue a is to be closed
+queue a closed
   it and the 3 queues below it (b, c, d): no PodGroup is admitted and no pod is placed; placed pods keep running, and the state is Closing until they end
   its status says Closing
 ";
@@ -202,7 +202,7 @@ queue a is to be closed
             said.status.state = state.map(str::to_owned);
             let again = Report::new(&Queues::new(vec![said.clone()], None), "b", Desired::Closed, false, Vec::new());
             let text = again.page().render(false);
-            assert!(again.is_done() && text.contains("was closed already"), "{text}");
+            assert!(again.is_done() && text.contains("is closed already"), "{text}");
             assert_eq!(text.contains("--queue-status=obey"), !followed, "{state:?}: {text}");
             assert_eq!(again.json()["state"], if followed { json!("Closed") } else { Value::Null });
         }

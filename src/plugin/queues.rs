@@ -39,6 +39,8 @@ pub struct Level {
     pub closed_by: Option<String>,
     /// The fault of its place in the tree. A fault of an ancestor is not repeated here.
     pub fault: Option<String>,
+    /// The queue because of which nothing is placed in it, whatever its state: itself, or one above it.
+    pub broken_by: Option<String>,
     /// The invalid values of its object.
     pub faults: Vec<String>,
     /// The resources with a limit, a use or a request.
@@ -108,6 +110,7 @@ impl Level {
             "state": self.state,
             "closedBy": self.closed_by,
             "fault": self.fault,
+            "brokenBy": self.broken_by,
             "faults": self.faults,
             "resources": self.dimensions.iter().map(Dimension::json).collect::<Vec<_>>(),
         })
@@ -200,16 +203,25 @@ impl Queues {
     #[must_use]
     pub fn level(&self, queue: &str, asked: &Resources) -> Level {
         let facts = self.facts.get(queue);
+        let fault = self.quota.fault(queue);
         let closed_by = self.way(queue).into_iter().find(|name| self.facts.get(name).is_some_and(|facts| facts.closed_by_hand));
         Level {
             name: queue.to_owned(),
             exists: self.tree().contains(queue),
             state: facts.and_then(|facts| facts.status.state.clone()),
             closed_by,
-            fault: self.quota.fault(queue).filter(|fault| *fault.queue == *queue).map(|fault| Refusal::Queue(fault).to_string()),
-            faults: facts.map(|facts| facts.faults.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+            broken_by: fault.as_ref().filter(|_| facts.is_some()).map(|fault| fault.queue.to_string()),
+            faults: facts.map(|facts| self.faults(facts, fault.is_some())).unwrap_or_default(),
+            fault: fault.filter(|fault| *fault.queue == *queue).map(|fault| Refusal::Queue(fault).to_string()),
             dimensions: self.dimensions(queue, asked),
         }
+    }
+
+    /// The values that cannot be used, and what the scheduler alone knows: that is in the status, unless a fault of the tree is there.
+    fn faults(&self, facts: &QueueFacts, is_broken: bool) -> Vec<String> {
+        let values: Vec<String> = facts.faults.iter().map(ToString::to_string).collect();
+        let said = facts.status.message.iter().filter(|message| !is_broken && !values.contains(*message));
+        said.cloned().chain(values.iter().cloned()).collect()
     }
 
     /// Returns a queue and its ancestors, each with the additional request.

@@ -155,13 +155,13 @@ impl Report {
         })
     }
 
-    /// Returns the text output. `wide` shows every resource and the shares.
+    /// Returns the text output. `wide` shows every resource and the guarantees.
     #[must_use]
     pub fn page(&self, wide: bool) -> Page {
         let mut page = Page::default();
-        let mut titles = vec!["QUEUE", "STATE", "RESOURCE", "", "USED", "RESERVED", "DESERVED", "CAPABILITY"];
+        let mut titles = vec!["QUEUE", "STATE", "RESOURCE", "", "USED", "RESERVED", "SHARE", "DESERVED", "CAPABILITY"];
         if wide {
-            titles.extend(["GUARANTEE", "KEPT", "SHARE"]);
+            titles.extend(["GUARANTEE", "KEPT"]);
         }
         let mut table = vec![titles.into_iter().map(|title| Line::default().and(Tone::Strong, title)).collect::<Vec<_>>()];
         let mut ends = Vec::new();
@@ -192,6 +192,9 @@ fn remarks(page: &mut Page, row: &Row, indent: usize) {
     if let Some(by) = row.level.closed_by.as_ref().filter(|by| **by != row.level.name) {
         page.line(Line::new(&blanks).and(Tone::Warn, format!("closed by queue {by}")));
     }
+    if let Some(by) = row.level.broken_by.as_ref().filter(|by| **by != row.level.name) {
+        page.line(Line::new(&blanks).and(Tone::Bad, format!("queue {by} above it is broken")));
+    }
     for fault in row.level.fault.iter().chain(&row.level.faults) {
         page.line(Line::new(&blanks).and(Tone::Bad, fault));
     }
@@ -207,6 +210,7 @@ fn rows_of(row: &Row, wide: bool) -> Vec<Vec<Line>> {
         wide || stated || (always.contains(dimension.name.as_str()) && taken)
     };
     let state = match level.state.as_deref() {
+        _ if level.broken_by.is_some() => Line::default().and(Tone::Bad, "broken"),
         Some("Open") => Line::default().and(Tone::Good, "Open"),
         Some(state) => Line::default().and(Tone::Warn, state),
         None => Line::default().and(Tone::Faint, if level.exists { "?" } else { "missing" }),
@@ -226,11 +230,12 @@ fn rows_of(row: &Row, wide: bool) -> Vec<Vec<Line>> {
             Line::default().and(if over { Tone::Bad } else { Tone::Plain }, bar.unwrap_or_else(|| " ".repeat(WIDTH.saturating_add(2)))),
             cell(dimension.used, "?"),
             cell(dimension.reserved, "?"),
+            cell(dimension.share, "?"),
             cell(dimension.deserved, "-"),
             cell(dimension.capability, "-"),
         ];
         if wide {
-            cells.extend([cell(dimension.guarantee, "-"), cell(dimension.kept, "?"), cell(dimension.share, "?")]);
+            cells.extend([cell(dimension.guarantee, "-"), cell(dimension.kept, "?")]);
         }
         rows.push(cells);
     }

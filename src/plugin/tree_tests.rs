@@ -36,14 +36,14 @@ fn queues_stand_below_their_parents_with_their_groups() {
     let now = Timestamp::UNIX_EPOCH;
     let report = Report::new(&queues, &amounts(&[("cpu", 20)]), Some(&groups), Some(&pods), Vec::new(), now);
     let want = "\
-QUEUE      STATE    RESOURCE                          USED  RESERVED  DESERVED  CAPABILITY
+QUEUE      STATE    RESOURCE                          USED  RESERVED  SHARE  DESERVED  CAPABILITY
 root       ?
   default  ?
-  team     Open     cpu       [██████████·····|····]  4     ?         6         8
-    a      Closing  cpu       [██████████··········]  4     ?         -         -
+  team     Open     cpu       [██████████·····|····]  4     ?         ?      6         8
+    a      Closing  cpu       [██████████··········]  4     ?         ?      -         -
       ns/runs   -        1 bound, minMember 2
       ns/waits  Pending  0 bound, minMember 1  waits 0s: queue team is full
-b          ?
+b          broken
   queue \"b\" names the parent \"gone\", which does not exist
 
 PodGroups of queue nowhere, which does not exist
@@ -78,7 +78,7 @@ fn a_deleted_queue_that_is_still_charged_is_shown() {
     let report = Report::new(&queues, &Resources::new(), Some(&groups), None, Vec::new(), Timestamp::UNIX_EPOCH);
     let text = report.page(false).render(false);
     let row = text.lines().find(|line| line.starts_with("research")).unwrap();
-    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["research", "missing", "cpu", "3", "?", "-", "-"]);
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["research", "missing", "cpu", "3", "?", "?", "-", "-"]);
     assert!(text.contains("\n  queue \"research\" does not exist\n") && !text.contains("gone"), "{text}");
     assert!(text.contains("PodGroups of queue research, which does not exist\n  ns/runs"), "{text}");
     assert_eq!(report.json()["queues"][2]["exists"], false);

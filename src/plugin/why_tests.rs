@@ -106,7 +106,7 @@ fn a_full_parent_is_named_with_its_resource_and_by_how_much_it_is_short() {
     let want = "\
 PodGroup ns/job-2 (ReplicaSet train-1) waits: Pending, for 5m
   minMember 2; 2 pods: 2 waiting
-  the scheduler says (NotEnoughResources): QueueQuotaExceeded: queue \"test-root\" is over its quota: cpu requested 2, used 2, capability 2
+  the scheduler says: QueueQuotaExceeded: queue \"test-root\" is over its quota: cpu requested 2, used 2, capability 2
 
 Queue sub-1: it asks for cpu 2, pods 2
   position 2 among the PodGroups that wait in this queue

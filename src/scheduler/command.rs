@@ -201,6 +201,8 @@ pub fn queue_patch(status: &QueueStatus, gone: &[String], by: QueueStatusBy) -> 
             "running": status.running,
             "unknown": status.unknown,
             "completed": status.completed,
+            "usage": status.usage,
+            "message": status.message,
         },
     })
 }

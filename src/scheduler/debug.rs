@@ -12,6 +12,7 @@ use crate::cycle::admission::admit;
 use crate::cycle::cache::GroupRank;
 use crate::cycle::cache::phase::phase;
 use crate::cycle::explain::{Explanation, Refusal};
+use crate::cycle::queue_faults::further_faults;
 use crate::resources::{Limits, Resources, quantity};
 
 use super::event::Question;
@@ -113,7 +114,7 @@ fn queues(state: &State) -> Value {
                 "reserved": written(queue.reserved),
                 "usedByItself": written(&own),
                 "fault": quota.fault(queue.name).map(|fault| Refusal::Queue(fault).message()),
-                "faults": state.scheduling.cache().queues().get(queue.name).map(|facts| faults(&facts.faults)).unwrap_or_default(),
+                "faults": state.scheduling.cache().queues().get(queue.name).map(|facts| further_faults(state.scheduling.cache(), facts)).unwrap_or_default(),
                 "waiting": waiting.remove(queue.name).unwrap_or_default(),
             })
         })

@@ -48,7 +48,7 @@ use prometheus::Registry;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::api::names::{CONTROLLER, DRAINED, SCHEDULER, VERSION};
+use crate::api::names::{CONTROLLER, DRAINED, KUBE_SCHEDULER, SCHEDULER, VERSION};
 use crate::cycle::placement::Strategy;
 use crate::cycle::policy::Policy;
 use crate::runtime::client::Connection;
@@ -94,6 +94,9 @@ pub async fn main(flags: SchedulerFlags) -> ExitCode {
         Ok(ready) => ready,
         Err(code) => return code,
     };
+    if flags.common.scheduler_names.iter().any(|served| served == KUBE_SCHEDULER) {
+        tracing::warn!("this program serves {KUBE_SCHEDULER}: where kube-scheduler serves that name too, both place the same pods");
+    }
     start(flags, setup, metrics, (sender, events)).run().await
 }
 

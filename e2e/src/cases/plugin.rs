@@ -270,10 +270,10 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     plugin(w, "queue close up --dry-run").await?.must(0, &["would be closed", "the queue below it (below)"])?;
     plugin(w, "queue close up --as nobody").await?.must(1, &["forbidden"])?;
     queue_is(&client, "below", "Open").await?;
-    plugin(w, "queue close up").await?.must(0, &["queue up is to be closed"])?;
+    plugin(w, "queue close up").await?.must(0, &["queue up closed"])?;
     queue_is(&client, "below", "Closed").await?;
     // The plugin waits a few seconds for the status. On a busy machine it may say that it is not written yet, and shows the state at the next call.
-    says(w, "queue close up", &["was closed already", "its status says Closed"]).await?;
+    says(w, "queue close up", &["is closed already", "its status says Closed"]).await?;
     Workload::new("late").queue("below").make(&client).await?;
     let group = wait_one_group(&client, "late", 10).await?.name_any();
     group_says(&client, &group, "queue \"up\" is closed").await?;
@@ -284,7 +284,7 @@ pub(super) async fn queues_and_rights(w: &mut World) -> Result<()> {
     let opened = plugin(w, "queue open up -o json").await?.json()?;
     ensure!(at(&opened, "/state") == "Open" || at(&opened, "/state").is_null(), "{opened}");
     ensure!(at(&opened, "/changed") == true && *at(&opened, "/below") == json!(["below"]), "{opened}");
-    says(w, "queue open up", &["was open already", "its status says Open"]).await?;
+    says(w, "queue open up", &["is open already", "its status says Open"]).await?;
     wait_running(&client, "late", 1, 10).await?;
     // The pod is on its node before the status of its PodGroup says so.
     says(w, "why late", &["does not wait: Running"]).await

@@ -32,10 +32,10 @@ async fn columns(w: &World, group: &str) -> Result<()> {
         let table = w.cluster().run("kubectl", &["get", "podgroups", "-n", NAMESPACE, "-o", "wide"]).await?;
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         let [header, row] = rows.as_slice() else { return Ok(Seen::NotYet(table)) };
-        // Volcano's columns first; OWNER-KIND, OWNER and WHY are ours. WHY is empty, because the PodGroup does not wait.
-        let shown = *header == ["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE", "QUEUE", "OWNER-KIND", "OWNER", "WHY"];
+        // Volcano's columns first; OWNER, OWNER-KIND and WHY are ours. WHY is empty, because the PodGroup does not wait.
+        let shown = *header == ["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE", "QUEUE", "OWNER", "OWNER-KIND", "WHY"];
         let right =
-            matches!(row.as_slice(), [name, "Running", "2", "2", _age, "default", "ReplicaSet", owner] if *name == group && owner.starts_with("d-"));
+            matches!(row.as_slice(), [name, "Running", "2", "2", _age, "default", owner, "ReplicaSet"] if *name == group && owner.starts_with("d-"));
         Ok(Seen::when(shown && right, || table.clone()))
     })
     .await

@@ -57,10 +57,11 @@ impl Report {
             page.line(Line::new("  ").and(Tone::Warn, format!("warning: {refusal}: new pods of this PodGroup will wait")));
         }
         if let Some(said) = &self.said {
-            page.line(Line::new(format!("  the scheduler says ({}): ", said.reason)).and(Tone::Strong, &said.message));
+            page.line(Line::new(format!("  the scheduler says{}: ", reason(&said.reason, &said.message))).and(Tone::Strong, &said.message));
         }
         if let Some(pod) = &self.pod {
-            page.line(Line::new(format!("  the scheduler says of pod {} ({}): ", pod.name, pod.reason)).and(Tone::Strong, &pod.message));
+            let reason = reason(&pod.reason, &pod.message);
+            page.line(Line::new(format!("  the scheduler says of pod {}{reason}: ", pod.name)).and(Tone::Strong, &pod.message));
         }
         if !self.others.is_empty() {
             page.text(format!("  there are also: {}", self.others.join(", ")));
@@ -192,4 +193,10 @@ fn level_rows(level: &Level, depth: usize, shown: &BTreeSet<&ResourceName>, shor
         rows.push(vec![name, state]);
     }
     rows
+}
+
+/// Returns the reason of a condition in brackets; nothing where the message begins with a code, which says it better.
+fn reason(reason: &str, message: &str) -> String {
+    let code = message.split(':').next().and_then(Code::from_name);
+    code.map_or_else(|| format!(" ({reason})"), |_| String::new())
 }

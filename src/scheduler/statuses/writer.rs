@@ -10,14 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::accounting::QueueFault;
 use crate::api::queue::QueueStatus;
-use crate::api::{Fault, GroupFacts, GroupKey, QueueFacts, Uid};
+use crate::api::{GroupFacts, GroupKey, QueueFacts, Uid};
 use crate::cycle::cache::Group;
 use crate::cycle::cache::phase::runs_out;
 use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::state::SchedulingState;
-use crate::cycle::{queue_status, status};
+use crate::cycle::{queue_faults, queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
 use crate::runtime::lanes::{Lanes, Slots};
 
@@ -45,15 +44,6 @@ const AMOUNTS: Budget = Budget { at_once: 20, every: Duration::from_secs(5) };
 /// The time in which a write usually ends. Then its namespace counts as slow.
 const EXPECTED: Duration = Duration::from_secs(3);
 
-/// The cause of an Event about an invalid queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum QueueNews {
-    /// Its place in the tree.
-    Misplaced(QueueFault),
-    /// A value that cannot be parsed.
-    Unreadable(Fault),
-}
-
 /// The statuses that were written, and the objects to be written.
 #[derive(Debug)]
 pub struct StatusWriter {
@@ -70,8 +60,8 @@ pub struct StatusWriter {
     throttle: WriteThrottle,
     /// The cause in the last Event about each PodGroup.
     events: BTreeMap<GroupKey, (Uid, Code)>,
-    /// The cause in the last Event about each queue, while it lasts.
-    queue_events: BTreeMap<Arc<str>, QueueNews>,
+    /// The message of the last Event about each queue, while it is true.
+    queue_events: BTreeMap<Arc<str>, String>,
     /// The time until which changes of a PodGroup are merged, because its members are being created or are starting.
     merging: BTreeMap<GroupKey, Duration>,
     /// The writes under way.
@@ -325,6 +315,10 @@ impl StatusWriter {
         if queue_status::same(stands, &wanted) {
             return None;
         }
+        let repeated = self.queue_writes.get(name).is_some_and(|last| last.has(&facts.uid, &own));
+        if repeated && queue_status::same(stands, &queue_status::of_volcano(&wanted)) {
+            return None;
+        }
         let may_repeat = self.queue_writes.get(name).filter(|last| last.has(&facts.uid, &own)).map(WrittenQueue::may_repeat);
         if let Some(until) = may_repeat.filter(|until| *until > now.since_start) {
             self.queues.want(name, &self.cluster, until, Duration::ZERO);
@@ -338,19 +332,14 @@ impl StatusWriter {
         Some(Command::Queue { name: Arc::clone(name), status: wanted, gone, by })
     }
 
-    /// Returns the message of a new Event about an invalid queue: its place in the tree, or else a value that cannot be parsed.
+    /// Returns the message of a new Event about a queue in which something is wrong: what matters most.
     fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, scheduling: &SchedulingState) -> Option<String> {
-        let misplaced = scheduling.cache().accounting().quota().fault(name).map(QueueNews::Misplaced);
-        let Some(news) = misplaced.or_else(|| facts.faults.first().cloned().map(QueueNews::Unreadable)) else {
+        let Some(message) = queue_faults::faults(scheduling.cache(), facts).into_iter().next() else {
             self.queue_events.remove(name);
             return None;
         };
-        let message = match &news {
-            QueueNews::Misplaced(fault) => Refusal::Queue(fault.clone()).message(),
-            QueueNews::Unreadable(fault) => fault.to_string(),
-        };
-        let known = self.queue_events.insert(Arc::clone(name), news.clone());
-        (known.as_ref() != Some(&news)).then_some(message)
+        let known = self.queue_events.insert(Arc::clone(name), message.clone());
+        (known.as_ref() != Some(&message)).then_some(message)
     }
 
     /// Takes in the outcome of a write.
