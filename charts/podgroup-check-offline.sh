@@ -51,6 +51,8 @@ http.secure.certSecret=A_b|/http/secure/certSecret
 http.secure.enable=true|'enable'
 leaderElection.enable=false|'enable'
 logFormat=xml|/logFormat
+schedulerNames={podgroup-scheduler,default-scheduler}|replacesDefaultScheduler=true
+replacesDefaultScheduler=maybe|/replacesDefaultScheduler
 http.bindAddress=here|/http/bindAddress
 http.bindAddress=10.0.0.256|/http/bindAddress
 http.secure.certSecret=c|http.secure.enabled=true

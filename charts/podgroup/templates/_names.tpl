@@ -30,7 +30,7 @@
 {{- define "podgroup.image" -}}
 {{- $image := .Values.image -}}
 {{- if not $image.repository -}}
-{{- fail "image.repository is empty, and this project publishes no image: build one with \"make dist\", push it, and set --set image.repository=REGISTRY/podgroup (docs/install.md)" -}}
+{{- fail "image.repository is empty, and this project publishes no image: build one with \"make dist\", push it, and set --set image.repository=registry.example.com/podgroup (docs/install.md)" -}}
 {{- end -}}
 {{- $registry := .Values.global.imageRegistry | default $image.registry -}}
 {{- $first := splitList "/" $image.repository | first -}}

@@ -9,6 +9,9 @@ root, component ("controller" or "scheduler"), port, values (of that program), a
 {{- if and (not $election) (gt (int .values.replicas) 1) -}}
 {{- fail (printf "%s.replicas is %d with leaderElection.enabled=false: two replicas would act at the same time. Set %s.replicas=1, or leave the election on." .component (int .values.replicas) .component) -}}
 {{- end -}}
+{{- if and (eq .component "scheduler") (has "default-scheduler" .root.Values.schedulerNames) (not .root.Values.replacesDefaultScheduler) -}}
+{{- fail "schedulerNames has default-scheduler, which is kube-scheduler's name: two schedulers would place the same pods. Name another one, or set replacesDefaultScheduler=true where kube-scheduler does not run or serves another name." -}}
+{{- end -}}
 {{- $account := include "podgroup.serviceAccount" (dict "root" .root "component" .component) -}}
 {{- if and .root.Values.http.secure.certSecret (not .root.Values.http.secure.enabled) -}}
 {{- fail "http.secure.certSecret is set and http.secure.enabled is not: without TLS no certificate is shown. Set http.secure.enabled=true, or leave the Secret out." -}}
