@@ -45,6 +45,7 @@ mod plugin_shown;
 mod preempted;
 mod provisioned;
 pub(crate) mod queues;
+mod quiet_logs;
 mod reclaim;
 mod releases;
 mod rendered;
@@ -230,6 +231,8 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("G6", "Jobs whose pods succeed, fail and are retried", jobs_run_on(), jobs_that_end::jobs_come_and_end, 30).within(secs(300)),
         case!("G6-600", "the same for ten minutes", jobs_run_on(), jobs_that_end::jobs_come_and_end, 600).within(secs(1200)).only_in_soak(),
+        case!("U8", "the log of a healthy cluster is quiet", jobs_run_on(), quiet_logs::nothing_cries_wolf, 100).within(secs(360)),
+        case!("U8-600", "the same for ten minutes", jobs_run_on(), quiet_logs::nothing_cries_wolf, 600).within(secs(1500)).only_in_soak(),
         case!("X2", "invalid amounts of queues", usual(), bad::queues::amounts).under_faults_in_soak(),
         case!("M1", "every panel and alert shows the right numbers, with a real Prometheus", usual(), panels::show_what_is_so),
         case!("M2", "the most important alerts fire by their fault, alone", usual(), alarms::fire_by_their_fault),
