@@ -1,4 +1,4 @@
-//! U8: is the log of a healthy cluster quiet? Nothing is to be mended there, so no line may say that something is.
+//! U9: is the log of a healthy cluster quiet? Nothing is to be mended there, so no line may say that something is.
 
 use anyhow::{Result, ensure};
 use tokio::time::sleep;

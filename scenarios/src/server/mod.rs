@@ -165,7 +165,7 @@ impl Server {
         if is_cut_off {
             return (usize::MAX, Answer::Unreachable);
         }
-        let (action, subject, writes) = (request.action(), request.subject().to_owned(), request.counts_as_write());
+        let (action, subject, writes) = (request.counted_as(), request.subject().to_owned(), request.counts_as_write());
         inside.received.push(Received { sender: Arc::clone(sender), action, subject, writes, code: 0 });
         let ordered = inside.orders.take(sender, request).unwrap_or(Answer::Usual);
         (inside.received.len() - 1, ordered)

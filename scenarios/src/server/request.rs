@@ -79,6 +79,17 @@ impl Request {
         }
     }
 
+    /// Returns the words by which it is counted: a list of one object is the question of a watch for the version of its kind, once a minute,
+    /// and no list that a scenario is about.
+    #[must_use]
+    pub fn counted_as(&self) -> String {
+        if self.verb == "list" && self.query.get("limit").is_some_and(|limit| limit == "1") {
+            format!("ask {}", self.kind.plural)
+        } else {
+            self.action()
+        }
+    }
+
     /// Returns the name of the object that the request is about; empty for a list and a watch.
     #[must_use]
     pub fn subject(&self) -> &str {
