@@ -287,15 +287,20 @@ impl QueueFacts {
         for (place, promised) in [("spec.guarantee.resource", &facts.guarantee), ("spec.deserved", &facts.deserved)] {
             facts.faults.extend(above_capability(place, promised, &facts.capability));
         }
-        let limits =
-            [("spec.capability", &facts.capability), ("spec.deserved", &facts.deserved), ("spec.guarantee.resource", &facts.guarantee)];
-        let slips: Vec<Fault> = limits
+        let slips: Vec<Fault> = facts
+            .stated()
             .into_iter()
             .flat_map(|(place, limits)| limits.iter().filter_map(move |(name, amount)| slip(place, name, amount)))
             .collect();
         facts.faults.extend(slips);
         facts.faults.extend(unknown_fields::fault(&spec.unknown));
         facts
+    }
+
+    /// The amounts that the queue states, each with the path of their field.
+    #[must_use]
+    pub const fn stated(&self) -> [(&'static str, &Limits); 3] {
+        [("spec.capability", &self.capability), ("spec.deserved", &self.deserved), ("spec.guarantee.resource", &self.guarantee)]
     }
 }
 

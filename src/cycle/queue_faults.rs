@@ -3,7 +3,7 @@
 use crate::accounting::{QueueFault, ROOT_QUEUE, Why};
 use crate::api::{Fault, QueueFacts};
 use crate::nearest::nearest;
-use crate::resources::Resources;
+use crate::resources::{Resources, quantity};
 
 use super::cache::{Cache, Phase};
 use super::explain::Refusal;
@@ -36,16 +36,12 @@ fn with_pods_and_children(cache: &Cache, name: &str) -> Option<String> {
 
 /// Resources that no node offers, where one with nearly this name is offered. A resource that none offers at all may come with the next node.
 fn unoffered<'a>(facts: &'a QueueFacts, offered: &'a Resources) -> impl Iterator<Item = String> + 'a {
-    let places = [("capability", &facts.capability), ("deserved", &facts.deserved), ("guarantee.resource", &facts.guarantee)];
-    places.into_iter().flat_map(move |(place, limits)| {
+    facts.stated().into_iter().flat_map(move |(place, limits)| {
         let absent = limits.iter().filter(|(name, _)| offered.iter().all(|(of_node, _)| of_node != *name));
         absent.filter_map(move |(name, amount)| {
             let meant = nearest(name.as_str(), offered.iter().map(|(name, _)| name.as_str()))?;
-            let shown = crate::resources::quantity::format(amount, name.style());
-            Some(
-                Fault::new(format!("spec.{place}.{name}"), &shown, format!("no node offers this resource; meant may be {meant}"))
-                    .to_string(),
-            )
+            let shown = quantity::format(amount, name.style());
+            Some(Fault::new(format!("{place}.{name}"), &shown, format!("no node offers this resource; meant may be {meant}")).to_string())
         })
     })
 }

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::queue::QueueStatus;
-use crate::api::{GroupFacts, GroupKey, QueueFacts, Uid};
+use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::cache::Group;
 use crate::cycle::cache::phase::runs_out;
 use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::state::SchedulingState;
-use crate::cycle::{queue_faults, queue_status, status};
+use crate::cycle::{queue_status, status};
 use crate::runtime::flags::QueueStatusBy;
 use crate::runtime::lanes::{Lanes, Slots};
 
@@ -297,13 +297,13 @@ impl StatusWriter {
         let Some(facts) = scheduling.cache().queues().get(name) else {
             return MADE.contains(&&**name).then(|| Command::MakeQueue { name: Arc::clone(name) });
         };
-        if let Some(message) = self.queue_news(name, facts, scheduling) {
+        let mut own = queue_status::status(scheduling, name);
+        if let Some(message) = self.queue_news(name, own.message.as_ref()) {
             // The queue's status is written next.
             self.queues.want(name, &self.cluster, now.since_start, MERGE);
             return Some(Command::QueueEvent { name: Arc::clone(name), uid: facts.uid.clone(), message, now: now.wall });
         }
         let stands = self.queue_status.get(name).unwrap_or(&facts.status);
-        let mut own = queue_status::status(scheduling, name);
         let by = self.queue_status_by;
         let wanted = match by {
             QueueStatusBy::Own => own.clone(),
@@ -332,14 +332,14 @@ impl StatusWriter {
         Some(Command::Queue { name: Arc::clone(name), status: wanted, gone, by })
     }
 
-    /// Returns the message of a new Event about a queue in which something is wrong: what matters most.
-    fn queue_news(&mut self, name: &Arc<str>, facts: &QueueFacts, scheduling: &SchedulingState) -> Option<String> {
-        let Some(message) = queue_faults::faults(scheduling.cache(), facts).into_iter().next() else {
+    /// Returns the message of a new Event about a queue in which something is wrong. It is that of its status.
+    fn queue_news(&mut self, name: &Arc<str>, message: Option<&String>) -> Option<String> {
+        let Some(message) = message else {
             self.queue_events.remove(name);
             return None;
         };
         let known = self.queue_events.insert(Arc::clone(name), message.clone());
-        (known.as_ref() != Some(&message)).then_some(message)
+        (known.as_ref() != Some(message)).then(|| message.clone())
     }
 
     /// Takes in the outcome of a write.
