@@ -13,7 +13,7 @@ use crate::kit::repository;
 fn crates(arguments: &[&str]) -> BTreeSet<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} {f}"]).args(arguments);
+    command.args(["tree", "--locked", "--prefix", "none", "--format", "{p} {f}"]).args(arguments);
     let output = command.current_dir(repository()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()

@@ -56,7 +56,7 @@ pub fn dashboards() -> Result<Vec<Dashboard>> {
 fn dashboard(all: &Value) -> Result<Dashboard> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned).with_context(|| format!("no {key}"));
     let mut panels = Vec::new();
-    for panel in all.get("panels").and_then(Value::as_array).context("no panels")? {
+    for panel in panels_in(all) {
         let targets = panel.get("targets").and_then(Value::as_array).context("no targets")?;
         let queries = targets.iter().map(|target| text(target, "expr")).collect::<Result<_>>()?;
         panels.push(Panel { title: text(panel, "title")?, queries });
@@ -69,6 +69,20 @@ fn dashboard(all: &Value) -> Result<Dashboard> {
         }
     }
     Ok(Dashboard { panels, variables })
+}
+
+/// Returns the panels of a dashboard in the order of the page, without the rows themselves. A collapsed row has its panels inside it.
+fn panels_in(board: &Value) -> Vec<&Value> {
+    let inside = |each| if is_row(each) { listed(each) } else { std::slice::from_ref(each) };
+    listed(board).iter().flat_map(inside).collect()
+}
+
+fn listed(of: &Value) -> &[Value] {
+    of.get("panels").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn is_row(panel: &Value) -> bool {
+    panel.get("type").and_then(Value::as_str) == Some("row")
 }
 
 /// Returns every panel of every dashboard of the chart.

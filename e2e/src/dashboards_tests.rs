@@ -51,7 +51,9 @@ fn every_queried_metric_is_exported_and_every_other_is_kept_for_a_reason() {
 /// Returns the variables `$name` of a query, without the variables that Grafana defines.
 fn variables_in(query: &str) -> BTreeSet<String> {
     let name = |rest: &str| rest.chars().take_while(|each| each.is_ascii_alphanumeric() || *each == '_').collect::<String>();
-    query.split('$').skip(1).map(name).filter(|name| !name.starts_with("__")).collect()
+    // `$1` is a part of a match.
+    let chosen = |name: &String| !name.starts_with("__") && !name.starts_with(|each: char| each.is_ascii_digit());
+    query.split('$').skip(1).map(name).filter(chosen).collect()
 }
 
 #[test]
@@ -65,7 +67,7 @@ fn the_variables_of_a_dashboard_are_the_variables_in_its_panels() {
         seen += there.len();
     }
     assert_eq!(seen, 8, "cluster and namespace in each of three dashboards, queue and resource in one");
-    assert_eq!(variables_in("a{b=\"$queue\"}[$__rate_interval] / $c"), ["c".to_owned(), "queue".to_owned()].into());
+    assert_eq!(variables_in("f(a{b=\"$queue\"}[$__rate_interval] / $c, \"$1\")"), ["c".to_owned(), "queue".to_owned()].into());
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn a_panel_of_amounts_names_the_unit_and_shows_it() {
     let amounts = ["allocated", "allocated_itself", "reserved", "capability", "deserved", "guarantee", "floor", "kept", "share"];
     let amounts = amounts.map(|name| format!("podgroup_scheduler_queue_{name}"));
     let mut seen = 0;
-    for panel in board["panels"].as_array().unwrap() {
+    for panel in panels_in(&board) {
         let targets = panel["targets"].as_array().unwrap();
         let of_amounts = |target: &Value| metrics_in(target["expr"].as_str().unwrap()).iter().any(|name| amounts.contains(name));
         if !targets.iter().any(of_amounts) {
@@ -97,8 +99,9 @@ fn a_panel_of_amounts_names_the_unit_and_shows_it() {
         seen += 1;
         for target in targets {
             let (query, name) = (target["expr"].as_str().unwrap(), target["legendFormat"].as_str().unwrap());
-            assert!(query.starts_with("max by (unit) ") || query.starts_with("max by (queue, unit) "), "{query}");
-            assert!(name.ends_with(" ({{unit}})"), "{name}");
+            assert!(query.contains("max by (unit) ") || query.contains("max by (queue, unit) "), "{query}");
+            // Of a bar by what it is of, which the query names.
+            assert!(name.ends_with(" ({{unit}})") || query.contains(" ($1)\", \"unit\", \"(.+)\")"), "{name}: {query}");
         }
         let settings = &panel["fieldConfig"];
         let of = |word: &str| {
@@ -110,13 +113,13 @@ fn a_panel_of_amounts_names_the_unit_and_shows_it() {
         assert_eq!(of("byte"), serde_json::json!({"id": "unit", "value": "bytes"}), "{}", panel["title"]);
         assert_eq!(of("core"), serde_json::json!({"id": "custom.axisLabel", "value": "cores"}), "{}", panel["title"]);
     }
-    assert_eq!(seen, 5);
+    assert_eq!(seen, 6);
 }
 
 #[test]
 fn the_line_of_the_oldest_wait_is_where_its_alert_fires() {
     let board: Value = serde_json::from_str(&file("charts/podgroup/dashboards/podgroup-queue.json")).unwrap();
-    let panel = board["panels"].as_array().unwrap().iter().find(|panel| panel["title"] == "Waiting time of the oldest pod").unwrap();
+    let panel = panels_in(&board).into_iter().find(|panel| panel["title"] == "Waiting time of the oldest pod").unwrap();
     assert_eq!(panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1]["value"], 3600);
     let rules = std::fs::read_to_string(alerts()).unwrap();
     let rule = rules.split("- alert: ").find(|rule| rule.starts_with("PodgroupQueueBelowDeserved\n")).unwrap();
@@ -207,26 +210,47 @@ fn faults(board: &Value) -> Vec<String> {
     }
     let mut taken = BTreeMap::new();
     let (mut ids, mut titles) = (BTreeSet::new(), BTreeSet::new());
-    for panel in listed(board, "panels") {
-        let (title, kind) = (text(&panel, "/title"), text(&panel, "/type"));
+    for row in listed(board, "panels").iter().filter(|panel| is_row(panel)) {
+        let inside = listed(row, "panels");
+        for (wrong, why) in [
+            (text(row, "/title").is_empty(), "has no title"),
+            (!ids.insert(row["id"].to_string()), "has the id of another panel"),
+            (
+                (row["gridPos"]["x"].as_u64(), row["gridPos"]["w"].as_u64(), row["gridPos"]["h"].as_u64()) != (Some(0), Some(24), Some(1)),
+                "is no line",
+            ),
+            (row["collapsed"].as_bool() == Some(inside.is_empty()), "is collapsed and empty, or open and full"),
+            // The rows after it begin where it ends.
+            (!inside.is_empty() && listed(board, "panels").last() != Some(row), "is collapsed and not the last"),
+        ] {
+            if wrong {
+                faults.push(format!("row {} {why}", row["title"]));
+            }
+        }
+    }
+    if !listed(board, "panels").first().is_some_and(is_row) {
+        faults.push("it begins without a row".to_owned());
+    }
+    for panel in panels_in(board) {
+        let (title, kind) = (text(panel, "/title"), text(panel, "/type"));
         let [x, y, w, h] = ["x", "y", "w", "h"].map(|key| panel["gridPos"][key].as_u64().unwrap_or(99));
         let cells = || (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y)));
         let overlapped: BTreeSet<String> = cells().filter_map(|cell| taken.insert(cell, title.clone())).collect();
-        let targets = listed(&panel, "targets");
+        let targets = listed(panel, "targets");
         let refs: BTreeSet<_> = targets.iter().map(|target| text(target, "/refId")).collect();
-        let named = |target: &Value| kind == "table" || !text(target, "/legendFormat").is_empty();
+        let named = |target: &Value| ["table", "barchart"].contains(&kind.as_str()) || !text(target, "/legendFormat").is_empty();
         let of_release =
             |target: &Value| ["cluster=~\"$cluster\"", "namespace=~\"$namespace\""].iter().all(|part| text(target, "/expr").contains(part));
         for (wrong, why) in [
             (title.is_empty() || !titles.insert(title.clone()), "has no title of its own".to_owned()),
-            (text(&panel, "/description").is_empty(), "has no description".to_owned()),
-            (!["timeseries", "stat", "table"].contains(&kind.as_str()), format!("is of the type {kind:?}")),
-            (text(&panel, "/fieldConfig/defaults/unit").is_empty(), "has no unit".to_owned()),
+            (text(panel, "/description").is_empty(), "has no description".to_owned()),
+            (!["timeseries", "stat", "table", "barchart"].contains(&kind.as_str()), format!("is of the type {kind:?}")),
+            (text(panel, "/fieldConfig/defaults/unit").is_empty(), "has no unit".to_owned()),
             (!ids.insert(panel["id"].to_string()), "has the id of another panel".to_owned()),
             (x + w > 24 || w * h == 0, "does not fit into 24 columns".to_owned()),
             (!overlapped.is_empty(), format!("covers {overlapped:?}")),
             (targets.is_empty() || refs.len() < targets.len(), "has no queries with names of their own".to_owned()),
-            (!chosen(&panel) || !targets.iter().all(chosen), "does not use the chosen data source".to_owned()),
+            (!chosen(panel) || !targets.iter().all(chosen), "does not use the chosen data source".to_owned()),
             (!targets.iter().all(named), "has a query without a legend".to_owned()),
             (!targets.iter().all(of_release), "has a query of all clusters or namespaces".to_owned()),
         ] {
@@ -251,24 +275,32 @@ fn dashboards_have_no_faults_and_each_kind_of_fault_would_be_found() {
     assert_eq!((boards().len(), titles.len() > 30), (dashboards().unwrap().len(), true));
     for board in boards() {
         assert_eq!(faults(&board), Vec::<String>::new(), "{}", board["title"]);
-        let first = board["panels"][0].clone();
+        let first = board["panels"][1].clone();
+        // Tables and bars have no legend.
+        let lines = board["panels"].as_array().unwrap().iter().position(|panel| panel["type"] == "timeseries").unwrap();
         for (path, value) in [
             ("/templating/list/0/name", json!("source")),
-            ("/panels/1/title", first["title"].clone()),
-            ("/panels/1/description", json!("")),
-            ("/panels/1/type", json!("graph")),
-            ("/panels/1/fieldConfig/defaults/unit", Value::Null),
-            ("/panels/1/id", first["id"].clone()),
-            ("/panels/1/gridPos/w", json!(25)),
-            ("/panels/1/gridPos", first["gridPos"].clone()),
-            ("/panels/1/targets", json!([])),
-            ("/panels/1/datasource/uid", json!("mine")),
-            ("/panels/1/targets/0/datasource/uid", json!("mine")),
-            ("/panels/1/targets/0/legendFormat", Value::Null),
-            ("/panels/1/targets/0/expr", json!("podgroup_build_info")),
+            ("/panels/0/title", json!("")),
+            ("/panels/0/id", first["id"].clone()),
+            ("/panels/0/gridPos/w", json!(12)),
+            ("/panels/0/collapsed", json!(true)),
+            ("/panels/0", first.clone()),
+            ("/panels/0/panels", json!([first])),
+            ("/panels/2/title", first["title"].clone()),
+            ("/panels/2/description", json!("")),
+            ("/panels/2/type", json!("graph")),
+            ("/panels/2/fieldConfig/defaults/unit", Value::Null),
+            ("/panels/2/id", first["id"].clone()),
+            ("/panels/2/gridPos/w", json!(25)),
+            ("/panels/2/gridPos", first["gridPos"].clone()),
+            ("/panels/2/targets", json!([])),
+            ("/panels/2/datasource/uid", json!("mine")),
+            ("/panels/2/targets/0/datasource/uid", json!("mine")),
+            ("/panels/LINES/targets/0/legendFormat", Value::Null),
+            ("/panels/2/targets/0/expr", json!("podgroup_build_info")),
         ] {
             let mut broken = board.clone();
-            *broken.pointer_mut(path).unwrap() = value;
+            *broken.pointer_mut(&path.replace("LINES", &lines.to_string())).unwrap() = value;
             assert!(!faults(&broken).is_empty(), "{path} of {}", board["title"]);
         }
     }

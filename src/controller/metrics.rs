@@ -37,11 +37,13 @@ impl ControllerMetrics {
         let creation = registered(registry, Histogram::with_opts(creation)?)?;
         let queue = registered(registry, IntGauge::new("controller_queue_depth", "PodGroups in the work queue of the controller.")?)?;
         // The series exist from the start, so that a rate over them includes the first increment.
-        for (step, outcome) in [("create", "is"), ("amend", "is"), ("mark", "is"), ("unmark", "is"), ("delete", "gone")] {
+        for (step, outcome) in [("create", "is"), ("amend", "is"), ("mark", "is"), ("look", "looked"), ("unmark", "is"), ("delete", "gone")]
+        {
             steps.with_label_values(&[step, outcome]).inc_by(0);
         }
         for step in ["amend", "mark", "unmark", "delete"] {
             refused.with_label_values(&[step]).inc_by(0);
+            steps.with_label_values(&[step, "old"]).inc_by(0);
         }
         Ok(Self { steps, refused, queue, creation })
     }

@@ -14,10 +14,10 @@ const GIB: f64 = 1_073_741_824.0;
 pub(super) enum Wanted {
     /// Exactly these series with these values.
     Exactly(Vec<(&'static str, f64)>),
+    /// Of so many series exactly these are not 0.
+    NotZero(Vec<(&'static str, f64)>, usize),
     /// Rates: these series were counted this often, within the precision of the extrapolation, and all others were not counted.
     Counted(Vec<(&'static str, f64)>),
-    /// Rates: these series were counted this often; others may have been counted, too.
-    Among(Vec<(&'static str, f64)>),
     /// At least these series, each between the two values.
     Within(Vec<&'static str>, f64, f64),
     /// Rates: each of these series was counted at least and at most this often.
@@ -26,7 +26,7 @@ pub(super) enum Wanted {
     Together(f64, f64),
 }
 
-use Wanted::{Among, Counted, Exactly, Times, Together, Within};
+use Wanted::{Counted, Exactly, NotZero, Times, Together, Within};
 
 /// The precision of a rate that is extrapolated to the edges of its range.
 const EXTRAPOLATED: f64 = 0.2;
@@ -38,7 +38,11 @@ impl Wanted {
         let near = |(labels, count): &(&str, f64)| value(labels).is_some_and(|rate| (rate * SECONDS - count).abs() <= EXTRAPOLATED * count);
         match self {
             Exactly(all) => seen.len() == all.len() && all.iter().all(|(labels, wanted)| value(labels) == Some(*wanted)),
-            Among(all) => all.iter().all(near),
+            NotZero(all, of) => {
+                let others = seen.iter().filter(|(labels, _)| all.iter().all(|(known, _)| known != labels));
+                let mut others = others.map(|(_, value)| *value);
+                seen.len() == *of && all.iter().all(|(labels, wanted)| value(labels) == Some(*wanted)) && others.all(|value| value == 0.0)
+            }
             Counted(all) => {
                 let silent = |(labels, rate): &Sample| *rate == 0.0 || all.iter().any(|(known, _)| known == labels);
                 all.iter().all(near) && seen.iter().all(silent)
@@ -103,6 +107,19 @@ fn times(labels: &[&'static str]) -> Wanted {
     Within(labels.to_vec(), 0.000_01, 30.0)
 }
 
+/// The queues of the case, with those that are always there.
+const QUEUES: [&str; 12] = ["a", "b", "default", "dept", "foreign", "lab", "ml", "orphan", "root", "shut", "spare", "team"];
+
+/// How many bars there are for GPUs, which no node offers.
+const GPUS: usize = 4;
+
+/// The waiting PodGroups, each in its own queue and in all queues above it; `root` has them all.
+fn waiting() -> Wanted {
+    let waiting = [("queue=a", 2.0), ("queue=root", 6.0)];
+    let one = ["queue=b", "queue=dept", "queue=lab", "queue=ml", "queue=shut", "queue=team"].map(|queue| (queue, 1.0));
+    NotZero(waiting.into_iter().chain(one).collect(), QUEUES.len())
+}
+
 /// Returns all rows.
 pub(super) fn rows() -> Vec<Row> {
     let both = || {
@@ -148,33 +165,36 @@ pub(super) fn rows() -> Vec<Row> {
         row("Complete lists", vec![Within(vec!["outcome=ok,resource=nodes", "outcome=ok,resource=replicasets"], 1.0, 6.0)]),
         // `foreign`, which is written until the scheduler has read it.
         row("Unreadable objects per second", vec![Together(0.8, 200.0)]),
-        of("Allocated, share and capability", "a", "cpu", vec![cores(8.0), cores(6.0), cores(6.0), nothing()]),
-        of("Allocated, share and capability", "team", "cpu", vec![cores(2.0), cores(4.0), cores(4.0), cores(4.0)]),
+        of("Used, share and capability", "a", "cpu", vec![cores(8.0), cores(6.0), cores(6.0), nothing()]),
+        of("Used, share and capability", "team", "cpu", vec![cores(2.0), cores(4.0), cores(4.0), cores(4.0)]),
         // A deserved resource that no node has is shown as zero, not as unknown.
-        of("Allocated, share and capability", "dept", "example.com/gpu", vec![pieces(0.0), pieces(0.0), pieces(2.0), nothing()]),
+        of("Used, share and capability", "dept", "example.com/gpu", vec![pieces(0.0), pieces(0.0), pieces(2.0), nothing()]),
         of("Reserved", "b", "example.com/gpu", vec![pieces(1.0)]),
+        // Nothing is reserved: 0 and not absent.
+        of("Reserved", "b", "memory", vec![bytes(0.0)]),
         of("Guaranteed", "spare", "cpu", vec![cores(1.0), cores(1.0), cores(1.0)]),
         of("Guaranteed", "spare", "memory", vec![bytes(GIB), bytes(GIB), bytes(GIB)]),
-        row("Borrowing queues", vec![Exactly(vec![("queue=a,unit=core", 2.0)])]),
-        row("Allocated by queue", vec![Exactly(vec![("queue=a,unit=core", 8.0), ("queue=b,unit=core", 6.0), ("queue=ml,unit=core", 2.0)])]),
+        row("Borrowed by queue", vec![NotZero(vec![("queue=a,unit=core", 2.0)], QUEUES.len())]),
+        row(
+            "Used by queue",
+            vec![NotZero(vec![("queue=a,unit=core", 8.0), ("queue=b,unit=core", 6.0), ("queue=ml,unit=core", 2.0)], QUEUES.len())],
+        ),
+        of(
+            "Used, deserved and capability of each queue",
+            "",
+            "example.com/gpu",
+            vec![NotZero(
+                vec![("of=capability (integer),queue=b,unit=integer", 4.0), ("of=deserved (integer),queue=dept,unit=integer", 2.0)],
+                GPUS,
+            )],
+        ),
         of("Waiting time of the oldest pod", "b", "", vec![Within(vec!["queue=b"], 0.0, 200.0)]),
         of("Waiting time of the oldest pod", "team", "", vec![Within(vec!["queue=team"], 0.0, 200.0)]),
+        // No pod waits there: 0 and not absent.
+        of("Waiting time of the oldest pod", "spare", "", vec![Exactly(vec![("queue=spare", 0.0)])]),
         // Of `borrows` 10.
         of("Waiting time until a pod was bound", "a", "", vec![Within(vec![""], 0.0, 300.0), Within(vec![""], 0.0, 300.0)]),
-        // Each in its own queue and in all ancestors; `root` has them all.
-        row(
-            "Waiting PodGroups by queue",
-            vec![Exactly(vec![
-                ("queue=a", 2.0),
-                ("queue=b", 1.0),
-                ("queue=dept", 1.0),
-                ("queue=lab", 1.0),
-                ("queue=ml", 1.0),
-                ("queue=root", 6.0),
-                ("queue=shut", 1.0),
-                ("queue=team", 1.0),
-            ])],
-        ),
+        row("Waiting PodGroups by queue", vec![waiting()]),
         // `borrows`: `passes` lacks its minimum.
         of("Position of the PodGroup that waits longest", "a", "", vec![Exactly(vec![("queue=a", 2.0)])]),
         of("Position of the PodGroup that waits longest", "ml", "", vec![Exactly(vec![("queue=ml", 1.0)])]),
@@ -222,40 +242,44 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         of("Waiting PodGroups by reason", "shut", "", vec![Exactly(vec![("at=shut,queue=shut,reason=QueueClosed", 1.0)])]),
         row(
-            "States of all queues",
-            vec![Exactly(vec![
-                ("queue=a,state=open", 1.0),
-                ("queue=b,state=open", 1.0),
-                ("queue=default,state=open", 1.0),
-                ("queue=dept,state=open", 1.0),
-                // The last known state.
-                ("queue=foreign,state=open", 1.0),
-                ("queue=lab,state=open", 1.0),
-                ("queue=ml,state=open", 1.0),
-                ("queue=orphan,state=broken", 1.0),
-                ("queue=root,state=open", 1.0),
-                ("queue=shut,state=closed", 1.0),
-                ("queue=spare,state=open", 1.0),
-                ("queue=team,state=open", 1.0),
-            ])],
+            "State and waiting PodGroups of each queue",
+            vec![
+                Exactly(vec![
+                    ("queue=a,state=open", 1.0),
+                    ("queue=b,state=open", 1.0),
+                    ("queue=default,state=open", 1.0),
+                    ("queue=dept,state=open", 1.0),
+                    // The last known state.
+                    ("queue=foreign,state=open", 1.0),
+                    ("queue=lab,state=open", 1.0),
+                    ("queue=ml,state=open", 1.0),
+                    ("queue=orphan,state=broken", 1.0),
+                    ("queue=root,state=open", 1.0),
+                    ("queue=shut,state=closed", 1.0),
+                    ("queue=spare,state=open", 1.0),
+                    ("queue=team,state=open", 1.0),
+                ]),
+                waiting(),
+                // The oldest pod of each queue in which one waits, and 0 for every other.
+                Within(vec!["queue=a", "queue=b", "queue=root", "queue=spare"], 0.0, 200.0),
+            ],
         ),
         // Of `goes`, `fits`, `borrows` and `owed`.
-        row("Created per second", vec![Counted(vec![("", 4.0)])]),
-        row("Deleted per second", vec![Counted(vec![("", 1.0)])]),
-        row("Refused preconditions per second", vec![Together(0.8, 60.0)]),
-        // And patches, until one is refused.
+        row("PodGroups created and deleted", vec![Counted(vec![("", 4.0)]), Counted(vec![("", 1.0)])]),
+        row("Decided again because the PodGroup had changed", vec![Together(0.8, 60.0)]),
+        // Patches until one is refused; `goes` is marked, and its members are listed.
         row(
-            "Steps per second",
-            vec![Among(vec![("outcome=is,step=create", 4.0), ("outcome=is,step=mark", 1.0), ("outcome=gone,step=delete", 1.0)])],
+            "What the controller did",
+            vec![Counted(vec![("", 4.0)]), Together(0.8, 100.0), Together(1.6, 3.0), Counted(vec![("", 1.0)]), Together(0.8, 60.0)],
         ),
-        row("Time to a PodGroup", vec![times(&[""]), times(&[""])]),
-        row("Reconciler queue depth", vec![of_release(0.0)]),
+        row("Time until a PodGroup exists", vec![times(&[""]), times(&[""])]),
+        row("PodGroups that wait for the controller", vec![of_release(0.0)]),
     ]
 }
 
 /// Returns the numbers of a panel in the middle of the case, while the only worker handles one of three PodGroups.
 pub(super) fn in_between() -> Row {
-    row("Reconciler queue depth", vec![of_release(2.0)])
+    row("PodGroups that wait for the controller", vec![of_release(2.0)])
 }
 
 /// Returns the values of the dashboard variables: the queues of the case, and the resources that its pods use or its queues name.
@@ -264,7 +288,7 @@ pub(super) fn variables() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("cluster", vec![]),
         ("namespace", vec![crate::chart::NAMESPACE]),
-        ("queue", vec!["a", "b", "default", "dept", "foreign", "lab", "ml", "orphan", "root", "shut", "spare", "team"]),
+        ("queue", QUEUES.to_vec()),
         ("resource", vec!["cpu", "example.com/gpu", "memory", "pods"]),
     ]
 }
@@ -301,11 +325,16 @@ mod tests {
         let exactly = Exactly(vec![("a", 1.0)]);
         assert!(exactly.is(&seen(&[("a", 1.0)])));
         assert!(!exactly.is(&seen(&[("a", 2.0)])) && !exactly.is(&seen(&[("a", 1.0), ("b", 0.0)])) && !exactly.is(&[]));
+        let nonzero = NotZero(vec![("a", 1.0)], 2);
+        assert!(nonzero.is(&seen(&[("a", 1.0), ("b", 0.0)])));
+        assert!(
+            !nonzero.is(&seen(&[("a", 1.0), ("b", 1.0)]))
+                && !nonzero.is(&seen(&[("a", 1.0)]))
+                && !nonzero.is(&seen(&[("b", 0.0), ("c", 0.0)]))
+        );
         let counted = Counted(vec![("a", 6.0)]);
         assert!(counted.is(&seen(&[("a", 0.0101), ("b", 0.0)])));
         assert!(!counted.is(&seen(&[("a", 0.02)])) && !counted.is(&seen(&[("a", 0.01), ("b", 0.01)])) && !counted.is(&[]));
-        let among = Among(vec![("a", 6.0)]);
-        assert!(among.is(&seen(&[("a", 0.0101), ("b", 1.0)])) && !among.is(&seen(&[("a", 0.02)])) && !among.is(&[]));
         assert!(Within(vec!["a"], 1.0, 2.0).is(&seen(&[("a", 1.5), ("b", 9.0)])));
         assert!(!Within(vec!["a"], 1.0, 2.0).is(&seen(&[("a", 2.5)])) && !Within(vec!["a"], 1.0, 2.0).is(&seen(&[("a", f64::NAN)])));
         assert!(Times(vec!["a"], 6.0, 12.0).is(&seen(&[("a", 0.015)])) && !Times(vec!["a"], 6.0, 12.0).is(&seen(&[("a", 0.03)])));
@@ -316,8 +345,8 @@ mod tests {
     /// Returns whether the values of a whole range, which are [`SECONDS`] times as large as those of a second, do not match, too.
     fn knows_its_unit(wanted: &Wanted) -> bool {
         match wanted {
-            Exactly(all) => !all.is_empty() && all.iter().all(|(_, value)| *value != 0.0),
-            Counted(all) | Among(all) => !all.is_empty() && all.iter().all(|(_, count)| *count > 0.0),
+            Exactly(all) | NotZero(all, _) => !all.is_empty() && all.iter().all(|(_, value)| *value != 0.0),
+            Counted(all) => !all.is_empty() && all.iter().all(|(_, count)| *count > 0.0),
             Within(_, least, most) | Times(_, least, most) | Together(least, most) => *least > 0.0 && *most < least * SECONDS,
         }
     }

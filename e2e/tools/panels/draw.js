@@ -42,7 +42,8 @@ async function ask(path, parameters) {
 
 /** Returns the text with the chosen values in place of the variables. */
 function filled(text, chosen) {
-  return text.replace(/\$(\w+)/g, (whole, name) => {
+  // `$1` is a part of a match in a query.
+  return text.replace(/\$([a-z_]\w*)/g, (whole, name) => {
     if (!(name in chosen)) throw new Error(`no value for ${whole} in ${text}`);
     return chosen[name];
   });
@@ -71,6 +72,7 @@ async function seriesOf(target, chosen, end) {
   return result.map(({ metric, values }) => ({
     name: target.legendFormat.replace(/\{\{(\w+)\}\}/g, (_, label) => metric[label] ?? ""),
     labels: metric,
+    refId: target.refId,
     points: values.map(([time, value]) => [time, Number(value)]).filter(([, value]) => !Number.isNaN(value)),
   }));
 }
@@ -79,7 +81,12 @@ async function seriesOf(target, chosen, end) {
 async function page(dashboard, end) {
   const chosen = await choose(dashboard.templating.list);
   const panels = [];
-  for (const panel of dashboard.panels) {
+  // A collapsed row is drawn open; only the last one is collapsed.
+  for (const panel of dashboard.panels.flatMap((panel) => [panel, ...(panel.panels ?? [])])) {
+    if (panel.type === "row") {
+      panels.push({ ...panel, title: `▾ ${filled(panel.title, chosen)}` });
+      continue;
+    }
     const answers = await Promise.all(panel.targets.map((target) => seriesOf(target, chosen, end)));
     panels.push({ ...panel, series: answers.flat() });
     if (answers.flat().length === 0) console.log(`no data: ${dashboard.title}, ${panel.title}`);
@@ -106,7 +113,7 @@ for (const file of readdirSync(DASHBOARDS).sort()) {
   const dashboard = JSON.parse(readFileSync(join(DASHBOARDS, file)));
   const html = join(folder, "page.html");
   writeFileSync(html, await page(dashboard, end));
-  const height = HEAD + ROW * Math.max(...dashboard.panels.map(({ gridPos }) => gridPos.y + gridPos.h));
+  const height = HEAD + ROW * Math.max(...dashboard.panels.flatMap((panel) => [panel, ...(panel.panels ?? [])]).map(({ gridPos }) => gridPos.y + gridPos.h));
   const picture = resolve(options.to, file.replace(/^podgroup-/, "dashboard-").replace(/json$/, "png"));
   const flags = ["--headless", "--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1", `--user-data-dir=${folder}/profile`];
   execFileSync(options.chromium, [...flags, `--window-size=${WIDTH},${height}`, `--screenshot=${picture}`, pathToFileURL(html).href], { stdio: "pipe" });

@@ -136,24 +136,70 @@ function stat(panel, box) {
   }
 }
 
+/** Returns the rows of a table. With several queries, series whose common labels are equal are one row, as by Grafana's "merge". */
+function merged(panel) {
+  const several = panel.targets.length > 1;
+  const rows = [];
+  for (const { labels, points, refId } of panel.series) {
+    const name = several ? `Value #${refId}` : "Value";
+    const same = (row) => several && !(name in row) && Object.keys(labels).every((label) => !(label in row) || row[label] === labels[label]);
+    const row = rows.find(same) ?? rows[rows.push({}) - 1];
+    Object.assign(row, labels, { [name]: points[0][1] });
+  }
+  return rows;
+}
+
 function table(panel, box) {
-  const { excludeByName = {}, indexByName = {}, renameByName = {} } = panel.transformations[0].options;
-  const labels = [...new Set(panel.series.flatMap((one) => Object.keys(one.labels)))].sort();
-  const columns = ["Time", ...labels, "Value"].filter((name) => !excludeByName[name]);
+  const { excludeByName = {}, indexByName = {}, renameByName = {} } = panel.transformations.find(({ id }) => id === "organize").options;
+  const sorted = panel.transformations.find(({ id }) => id === "sortBy")?.options.sort[0].field;
+  const all = merged(panel);
+  const columns = [...new Set(["Time", ...all.flatMap((row) => Object.keys(row)).sort()])].filter((name) => !excludeByName[name]);
   columns.sort((one, other) => (indexByName[one] ?? 0) - (indexByName[other] ?? 0));
+  const key = columns.find((name) => renameByName[name] === sorted);
+  if (key) all.sort((one, other) => (one[key] < other[key] ? -1 : 1));
   const rows = element("table", box);
   const head = element("tr", rows);
   columns.forEach((name) => element("th", head, renameByName[name] ?? name));
-  for (const { labels, points } of panel.series) {
+  for (const values of all) {
     const row = element("tr", rows);
     for (const name of columns) {
       const field = fieldOf(panel, renameByName[name] ?? name);
-      const value = name === "Value" ? format(points[0][1], field) : (labels[name] ?? "");
+      const value = typeof values[name] === "number" ? format(values[name], field) : (values[name] ?? "");
       const mapped = field.mappings?.find(({ options }) => value in options)?.options[value];
       const cell = element("td", row, mapped?.text ?? value);
       if (mapped?.color && field.custom.cellOptions?.type === "color-text") cell.style.color = NAMED[mapped.color];
     }
   }
+}
+
+/** Horizontal bars: a group for each value of the row's label, a bar for each value of the column's, as by Grafana's "grouping to matrix". */
+function barchart(panel, box) {
+  const { columnField, rowField } = panel.transformations.find(({ id }) => id === "groupingToMatrix").options;
+  const unique = (label) => [...new Set(panel.series.map(({ labels }) => labels[label]))];
+  const [groups, bars] = [unique(rowField).sort(), unique(columnField)];
+  const most = Math.max(...panel.series.map(({ points }) => points[0][1]));
+  const chart = element("div", box);
+  chart.className = "bars";
+  for (const group of groups) {
+    element("span", chart, group);
+    const lines = element("div", chart);
+    bars.forEach((bar, at) => {
+      const found = panel.series.find(({ labels }) => labels[rowField] === group && labels[columnField] === bar);
+      if (!found) return;
+      const value = found.points[0][1];
+      const line = element("p", lines, format(value, fieldOf(panel, bar)));
+      const drawn = document.createElement("i");
+      drawn.style.cssText = `width:${(80 * value) / most}%;background:${COLORS[at % COLORS.length]}`;
+      line.prepend(drawn);
+    });
+  }
+  const legend = element("div", box);
+  legend.className = "legend";
+  bars.forEach((bar, at) => {
+    const mark = document.createElement("i");
+    mark.style.background = COLORS[at % COLORS.length];
+    element("span", legend, bar).prepend(mark);
+  });
 }
 
 const head = element("header", document.body, DASHBOARD.title);
@@ -166,6 +212,7 @@ for (const panel of DASHBOARD.panels) {
   const [left, top] = [8 + x * column, DASHBOARD.size.head + y * DASHBOARD.size.row];
   box.style.cssText = `left:${left}px;top:${top}px;width:${w * column - 8}px;height:${h * DASHBOARD.size.row - 8}px`;
   element("h2", box, panel.title);
-  if (panel.series.length === 0) element("div", box, "No data").className = "empty";
-  else ({ timeseries, stat, table })[panel.type](panel, box);
+  if (panel.type === "row") box.className = "row";
+  else if (panel.series.length === 0) element("div", box, "No data").className = "empty";
+  else ({ timeseries, stat, table, barchart })[panel.type](panel, box);
 }
