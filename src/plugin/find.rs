@@ -21,6 +21,7 @@ use super::fetch::{Fetch, decoded, told};
 use super::flags::{Kind, Target, is_name};
 use super::gap::{self, Gap};
 use super::page::{Line, Page, Tone};
+use super::rights;
 use crate::nearest::nearest;
 
 /// How many namespaces are named.
@@ -43,10 +44,11 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Absent {
     what: String,
+    namespace: String,
     uids: Vec<String>,
     /// The scheduler of its pods.
     scheduler: String,
-    /// Why it has none. Empty where an Event says it.
+    /// Why it has none, or what to do about it. Empty where an Event says all of it.
     why: Option<String>,
     events: Vec<Event>,
     unknown: Vec<Gap>,
@@ -87,7 +89,7 @@ pub async fn find(fetch: &Fetch, namespace: &str, target: &Target, gaps: &mut Ve
         // Owners below that could not be listed are not missing.
         let why = if is_listed { cause(kind, &object, &keys) } else { wants_none(kind, &object).map(str::to_owned) };
         let scheduler = scheduler_of(kind, &object);
-        return Ok(Err(Absent { what, uids, scheduler, why, events: Vec::new(), unknown: Vec::new() }));
+        return Ok(Err(Absent { what, namespace: namespace.to_owned(), uids, scheduler, why, events: Vec::new(), unknown: Vec::new() }));
     };
     let others = groups
         .map(|group| format!("{} ({})", group.metadata.name.as_deref().unwrap_or_default(), phase(&group).unwrap_or("no phase yet")))
@@ -320,7 +322,9 @@ impl Absent {
     #[must_use]
     pub fn told(mut self, events: Vec<Event>, unknown: Vec<Gap>, controller: Option<String>) -> Self {
         let is_refused = events.iter().any(|event| event.reason == "PodGroupRefused");
-        if !self.is_explained() && !is_refused {
+        if is_refused {
+            self.why = self.why.or_else(|| events.iter().find_map(|event| rights::lacking(&event.message, &self.namespace)));
+        } else if !self.is_explained() {
             self.why = Some(likely(&self.scheduler, controller));
         }
         self.events = events;

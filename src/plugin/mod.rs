@@ -29,6 +29,7 @@ pub mod gap;
 pub mod nodes;
 pub mod page;
 pub mod queues;
+mod rights;
 pub mod scheduler;
 mod served;
 pub mod tree;
