@@ -29,6 +29,10 @@ const WEBHOOK_RETIREMENT_DELAY: Duration = Duration::from_secs(30);
 /// How long the API server must have refused the same write before an Event reports it.
 const REFUSAL_GRACE: Duration = Duration::from_secs(3);
 
+/// How long an owner with nearly the name of a served scheduler must be without a PodGroup before an Event says so. Another release may
+/// serve that name, and its controller creates the PodGroup at once.
+const MISNAMED_GRACE: Duration = Duration::from_secs(3);
+
 /// The back-off after the API server refused a write. It is longer than the back-off after a failure, because the cause is usually a quota
 /// or a policy. A tenant with a thousand pods that may have no PodGroup must not delay other tenants.
 const REFUSAL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
@@ -116,6 +120,8 @@ pub(super) struct GroupState {
     pub(super) refused_delete: Option<Version>,
     /// Since when the PodGroup is not needed.
     pub(super) unneeded_since: Option<Instant>,
+    /// Since when its owner names nearly a served scheduler, and there is no PodGroup.
+    pub(super) misnamed_since: Option<Instant>,
     /// The warnings that already have an Event.
     pub(super) reported: BTreeSet<Warning>,
     /// The pods that were annotated, until the cache shows the annotation.
@@ -153,6 +159,17 @@ impl GroupState {
         let delay = if awaits_webhook_pods { WEBHOOK_RETIREMENT_DELAY } else { RETIREMENT_DELAY };
         let due = *self.unneeded_since.get_or_insert(now) + delay;
         Some(due.saturating_duration_since(now)).filter(|left| !left.is_zero())
+    }
+
+    /// Returns how long the warning about the scheduler's name still waits for a PodGroup of another release; zero where it is due. `None`
+    /// where there is nothing to warn of.
+    pub(super) fn misnamed_delay(&mut self, is_misnamed: bool, now: Instant) -> Option<Duration> {
+        if !is_misnamed {
+            self.misnamed_since = None;
+            return None;
+        }
+        let due = *self.misnamed_since.get_or_insert(now) + MISNAMED_GRACE;
+        Some(due.saturating_duration_since(now))
     }
 
     /// Returns how long to wait for the cache to show a member that a list has shown. `None` if there is nothing to wait for. Zero ends the
@@ -284,6 +301,17 @@ mod tests {
         state.record_refusal(&read, "still not".to_owned(), after(2900));
         assert_eq!(state.refusal_to_report(after(2900)), None);
         assert_eq!(state.refusal_to_report(after(3000)), Some("not yet"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_scheduler_of_nearly_that_name_is_reported_after_three_seconds_without_a_podgroup() {
+        let (mut state, start) = (GroupState::default(), Instant::now());
+        let after = |millis| start + Duration::from_millis(millis);
+        assert_eq!(state.misnamed_delay(true, start), Some(MISNAMED_GRACE));
+        assert_eq!(state.misnamed_delay(true, after(2900)), Some(Duration::from_millis(100)));
+        assert_eq!(state.misnamed_delay(false, after(2950)), None, "another release has made the PodGroup");
+        assert_eq!(state.misnamed_delay(true, after(4000)), Some(MISNAMED_GRACE));
+        assert_eq!(state.misnamed_delay(true, after(7000)), Some(Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]

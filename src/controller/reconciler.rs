@@ -239,6 +239,10 @@ impl Reconciler {
     fn conclude(&mut self, attempt: Box<Attempt>, snapshot: &GroupSnapshot) {
         let key = attempt.key.clone();
         let state = self.states.entry(key.clone()).or_default();
+        // Where another release serves that name, there is a PodGroup.
+        let is_there = state.memory.freshest(snapshot.cached.as_ref()).is_some();
+        let misnamed = snapshot.misnamed.as_ref().filter(|_| !is_there);
+        let misnamed_due = state.misnamed_delay(misnamed.is_some(), clock::monotonic());
         let existing = state.memory.freshest(snapshot.cached.as_ref());
         let found: BTreeSet<Warning> = snapshot
             .owner
@@ -248,7 +252,7 @@ impl Reconciler {
                 let refused = state.refusal_to_report(clock::monotonic());
                 warnings(desired, existing, refused, state.recreations.to_report(clock::monotonic()))
             })
-            .chain(snapshot.misnamed.clone())
+            .chain(misnamed.filter(|_| misnamed_due.is_some_and(|left| left.is_zero())).cloned())
             .collect();
         let new: Vec<Warning> = found.difference(&state.reported).cloned().collect();
         let actor = Arc::clone(&self.actor);
@@ -284,6 +288,10 @@ impl Reconciler {
             return;
         }
         if let Some(wait) = state.member_delay(clock::monotonic()) {
+            attempt.requeue_after(wait);
+            return;
+        }
+        if let Some(wait) = misnamed_due.filter(|left| !left.is_zero()) {
             attempt.requeue_after(wait);
             return;
         }
