@@ -31,6 +31,8 @@ pub struct QueueAnswer {
     pub floor: Option<RawResources>,
     /// The share.
     pub share: Option<RawResources>,
+    /// What is wrong with it beside its place in the tree; absent in the answer of an older scheduler.
+    pub faults: Option<Vec<String>>,
 }
 
 /// One node of `/debug/ledger`.

@@ -217,8 +217,12 @@ impl Queues {
         }
     }
 
-    /// The values that cannot be used, and what the scheduler alone knows: that is in the status, unless a fault of the tree is there.
+    /// What the scheduler says is wrong. Without its answer the values that cannot be used, and what it alone knows: the first of that is in
+    /// the status, unless a fault of the tree is there.
     fn faults(&self, facts: &QueueFacts, is_broken: bool) -> Vec<String> {
+        if let Some(said) = self.answers.get(&*facts.name).and_then(|answer| answer.faults.clone()) {
+            return said;
+        }
         let values: Vec<String> = facts.faults.iter().map(ToString::to_string).collect();
         let said = facts.status.message.iter().filter(|message| !is_broken && !values.contains(*message));
         said.cloned().chain(values.iter().cloned()).collect()
@@ -316,6 +320,23 @@ mod tests {
         assert_eq!(queues.level("par", &Resources::new()).fault, Some(fault.clone()));
         assert_eq!(queues.level("kid", &Resources::new()).fault, None, "it is that of par");
         assert_eq!(queues.refusal("kid").map(|fault| Refusal::Queue(fault).to_string()), Some(fault));
+    }
+
+    #[test]
+    fn faults_are_all_that_the_scheduler_says_or_else_the_first_from_the_status() {
+        let mut slip = queue("slip", None, &[]);
+        slip.faults = vec![crate::api::Fault::new("spec.capability.cpu", "4Mi", "a million CPUs")];
+        let read = slip.faults[0].to_string();
+        slip.status.message = Some("no node offers it".to_owned());
+        let of = |answer: Option<QueueAnswer>| {
+            let answers = answer.map(|answer| [("slip".to_owned(), answer)].into());
+            Queues::new(vec![slip.clone()], answers).level("slip", &Resources::new()).faults
+        };
+        let said =
+            QueueAnswer { faults: Some(vec![read.clone(), "no node offers it".into(), "nor that".into()]), ..QueueAnswer::default() };
+        assert_eq!(of(Some(said)), [&*read, "no node offers it", "nor that"]);
+        assert_eq!(of(Some(QueueAnswer::default())), ["no node offers it", &*read], "an older scheduler does not say them");
+        assert_eq!(of(None), ["no node offers it", &*read]);
     }
 
     #[test]
