@@ -335,12 +335,13 @@ fn slip(place: &str, name: &ResourceName, amount: Amount) -> Option<Fault> {
     Some(Fault::new(format!("{place}.{name}"), &quantity::format(amount, name.style()), why))
 }
 
-/// Returns a fault for the first dimension in which what is promised to the queue is above what it may use (F2, S2).
-fn above_capability(place: &str, promised: &Limits, capability: &Limits) -> Option<Fault> {
-    let (name, amount, most) =
-        promised.iter().find_map(|(name, amount)| Some((name, amount, capability.get(name).filter(|most| amount > *most)?)))?;
-    let [amount, most] = [amount, most].map(|amount| quantity::format(amount, name.style()));
-    Some(Fault::new(format!("{place}.{name}"), &amount, format!("above the capability of the queue, {most}; it counts as {most}")))
+/// Returns a fault for each dimension in which what is promised to the queue is above what it may use (F2, S2).
+fn above_capability(place: &str, promised: &Limits, capability: &Limits) -> impl Iterator<Item = Fault> {
+    promised.iter().filter_map(move |(name, amount)| {
+        let most = capability.get(name).filter(|most| amount > *most)?;
+        let [amount, most] = [amount, most].map(|amount| quantity::format(amount, name.style()));
+        Some(Fault::new(format!("{place}.{name}"), &amount, format!("above the capability of the queue, {most}; it counts as {most}")))
+    })
 }
 
 fn dequeue_strategy(raw: Option<&str>, faults: &mut Vec<Fault>) -> DequeueStrategy {

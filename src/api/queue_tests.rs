@@ -61,6 +61,7 @@ fn a_guarantee_or_deserved_amount_above_the_capability_is_a_fault() {
     let above = "\"5\": above the capability of the queue, 1500m; it counts as 1500m";
     let want = [format!("spec.guarantee.resource.cpu {above}"), format!("spec.deserved.cpu {above}")];
     assert_eq!(of(json!({ "cpu": "1500m", "memory": "1Gi" })), want);
+    assert_eq!(of(json!({ "cpu": 1, "memory": "1Mi" })).len(), 4, "each dimension of both");
 }
 
 #[test]

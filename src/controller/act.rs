@@ -159,11 +159,10 @@ impl Actor {
     pub async fn write_event(&self, warning: &Warning) -> bool {
         let about = &warning.about;
         let events: Api<Event> = Api::namespaced(self.client.clone(), &about.namespace);
-        let content_hash = fnv1a([&*about.uid, warning.reason, &warning.message]);
         let now = Time(clock::now());
         let event = Event {
             metadata: ObjectMeta {
-                name: Some(event_name(&about.name, content_hash)),
+                name: Some(event::name(&about.name, [&*about.uid, warning.reason, &warning.message])),
                 namespace: Some(about.namespace.clone()),
                 ..ObjectMeta::default()
             },
@@ -230,20 +229,6 @@ fn reply_to_error(error: CallError) -> Reply {
             Reply::Unknown
         }
     }
-}
-
-/// Returns the name of an Event: the name of its object and the hash of its content. The object's name is cut so that the result is a DNS-1123
-/// subdomain.
-fn event_name(object: &str, content_hash: u64) -> String {
-    format!("{}.{content_hash:016x}", object.get(..200).unwrap_or(object).trim_end_matches(['-', '.']))
-}
-
-/// Returns the FNV-1a hash of the parts. It is the same on every machine and in every version of the program.
-fn fnv1a<const N: usize>(parts: [&str; N]) -> u64 {
-    parts
-        .iter()
-        .flat_map(|part| part.bytes().chain([0]))
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -55,12 +55,3 @@ async fn the_list_finds_a_member_whatever_its_labels_are() {
     // A copied template brought the name of another PodGroup.
     assert!(finds(json!({ "app": "set", GROUP_LABEL: "podgroup-other" }), OWNER, Some("app=set")).await);
 }
-
-#[test]
-fn the_event_of_an_object_with_a_long_name_has_a_valid_name() {
-    assert_eq!(event_name("rs", 7), "rs.0000000000000007");
-    for end in ["-x", ".x", "-.x"] {
-        let name = event_name(&format!("{}{end}{}", "a".repeat(201 - end.len()), "b".repeat(50)), 7);
-        assert_eq!(name.trim_start_matches('a'), ".0000000000000007", "{end}");
-    }
-}

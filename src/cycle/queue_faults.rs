@@ -1,11 +1,13 @@
 //! What is wrong with a queue, and what would mend it? Its Event, its status and `/debug/queues` say the same.
 
+use std::sync::Arc;
+
 use crate::accounting::{QueueFault, ROOT_QUEUE, Why};
 use crate::api::{Fault, QueueFacts};
 use crate::nearest::nearest;
 use crate::resources::{Resources, quantity};
 
-use super::cache::{Cache, Phase};
+use super::cache::Cache;
 use super::explain::Refusal;
 
 /// Returns what is wrong with a queue that exists, with what matters most first: why nothing is placed in it, then which values are not
@@ -24,26 +26,41 @@ pub fn further_faults(cache: &Cache, facts: &QueueFacts) -> Vec<String> {
     with_pods_and_children(cache, &facts.name).into_iter().chain(values).chain(unoffered(facts, offered)).collect()
 }
 
-/// Pods stay in a queue that gets a queue below it, and no more are placed there (T1).
+/// Pods stay in a queue that gets a queue below it, and no more are placed there (T1). A PodGroup that waits in such a queue says so itself.
 fn with_pods_and_children(cache: &Cache, name: &str) -> Option<String> {
     let quota = cache.accounting().quota();
-    let child = quota.tree().children(name).next().filter(|_| name != ROOT_QUEUE)?;
-    let has_pods = quota.pods_in(name).next().is_some();
-    let waits = [Phase::Pending, Phase::Inqueue].into_iter().any(|phase| cache.in_phase(name, phase) > 0);
+    let has_children = quota.tree().children(name).next().is_some() && name != ROOT_QUEUE;
+    if !has_children || quota.pods_in(name).next().is_none() {
+        return None;
+    }
     let refusal = Refusal::Queue(QueueFault { queue: name.into(), why: Why::NotLeaf }).message();
-    (has_pods || waits).then(|| format!("{refusal}; its pods stay, and what is new must name another queue, as {child}"))
+    let takes_pods = |queue: &Arc<str>| quota.path(queue).is_ok() && quota.closed_by(queue).is_none();
+    let instead = quota.tree().subtree(name).into_iter().find(takes_pods).map(|queue| format!(", as {queue}")).unwrap_or_default();
+    Some(format!("{refusal}; its pods stay, and what is new must name another queue{instead}"))
 }
 
-/// Resources that no node offers, where one with nearly this name is offered. A resource that none offers at all may come with the next node.
+/// Resources that no node offers, where one with nearly this name is offered. A resource that none offers at all may come with the next node,
+/// and so may one that differs in numbers alone, as the size of a page or of a part of a device.
 fn unoffered<'a>(facts: &'a QueueFacts, offered: &'a Resources) -> impl Iterator<Item = String> + 'a {
     facts.stated().into_iter().flat_map(move |(place, limits)| {
-        let absent = limits.iter().filter(|(name, _)| offered.iter().all(|(of_node, _)| of_node != *name));
-        absent.filter_map(move |(name, amount)| {
-            let meant = nearest(name.as_str(), offered.iter().map(|(name, _)| name.as_str()))?;
+        let absent = limits.iter().filter(|(name, amount)| !amount.is_zero() && offered.iter().all(|(of_node, _)| of_node != *name));
+        absent.filter(|(name, _)| name.len() >= LETTERS).filter_map(move |(name, amount)| {
+            let others =
+                offered.iter().map(|(of_node, _)| of_node.as_str()).filter(|of_node| without_sizes(of_node) != without_sizes(name));
+            let meant = nearest(name.as_str(), others)?;
             let shown = quantity::format(amount, name.style());
             Some(Fault::new(format!("{place}.{name}"), &shown, format!("no node offers this resource; meant may be {meant}")).to_string())
         })
     })
+}
+
+/// A shorter name is near to too many: gpu to cpu.
+const LETTERS: usize = 4;
+
+/// Returns the name without its sizes.
+fn without_sizes(name: &str) -> String {
+    const PAGES: &str = "hugepages-";
+    if name.starts_with(PAGES) { PAGES.to_owned() } else { name.chars().filter(|letter| !letter.is_ascii_digit()).collect() }
 }
 
 #[cfg(test)]
@@ -63,5 +80,8 @@ mod tests {
         ];
         assert_eq!(said, want);
         assert_eq!(unoffered(&facts, &Resources::new()).count(), 0, "no node yet");
+        let right = queue("q", None, &[("gpu", 4), ("hugepages-2Mi", 1), ("nvidia.com/mig-1g.5gb", 2), ("nvidia.com/gpus", 0)]);
+        let offered = amounts(&[("cpu", 8), ("hugepages-1Gi", 1), ("nvidia.com/mig-2g.10gb", 1), ("nvidia.com/gpu", 1)]);
+        assert_eq!(unoffered(&right, &offered).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }

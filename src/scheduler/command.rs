@@ -346,11 +346,15 @@ pub const UNKNOWN_FIELD: &str = "UnknownField";
 /// The namespace of Events about cluster-scoped objects, as in Kubernetes.
 pub const CLUSTER_EVENTS: &str = "default";
 
-/// Returns the Event about an invalid queue.
+/// Returns the Event about an invalid queue. It has a name of its own, so the next leader does not write it again.
 #[must_use]
 pub fn queue_event(name: &str, uid: &Uid, message: &str, now: Timestamp) -> Value {
     let about = [("apiVersion", "scheduling.volcano.sh/v1beta1"), ("kind", "Queue"), ("name", name), ("uid", &**uid)];
-    warning(&about.into(), CLUSTER_EVENTS, INVALID_QUEUE, message, now)
+    let mut event = warning(&about.into(), CLUSTER_EVENTS, INVALID_QUEUE, message, now);
+    if let Some(metadata) = event.get_mut("metadata") {
+        *metadata = json!({ "namespace": CLUSTER_EVENTS, "name": event::name(name, [&**uid, INVALID_QUEUE, message]) });
+    }
+    event
 }
 
 /// Returns the Event about a waiting PodGroup.
