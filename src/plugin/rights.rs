@@ -5,7 +5,7 @@
 /// The messages are those of `charts/podgroup/templates/tenancy.yaml`; docs/reference.md lists them.
 #[must_use]
 pub(super) fn lacking(message: &str, namespace: &str) -> Option<String> {
-    let (refused, lacks) = message.split_once(": ").and_then(|_| message.split_once(" lacks the verb "))?;
+    let (refused, lacks) = message.split_once(" lacks the verb ")?;
     let (about, who) = refused.rsplit_once(": ")?;
     let (verb, on) = lacks.split_once(" on ")?;
     let named = |word: &str| {

@@ -350,11 +350,8 @@ pub const CLUSTER_EVENTS: &str = "default";
 #[must_use]
 pub fn queue_event(name: &str, uid: &Uid, message: &str, now: Timestamp) -> Value {
     let about = [("apiVersion", "scheduling.volcano.sh/v1beta1"), ("kind", "Queue"), ("name", name), ("uid", &**uid)];
-    let mut event = warning(&about.into(), CLUSTER_EVENTS, INVALID_QUEUE, message, now);
-    if let Some(metadata) = event.get_mut("metadata") {
-        *metadata = json!({ "namespace": CLUSTER_EVENTS, "name": event::name(name, [&**uid, INVALID_QUEUE, message]) });
-    }
-    event
+    let metadata = json!({ "namespace": CLUSTER_EVENTS, "name": event::name(name, [&**uid, INVALID_QUEUE, message]) });
+    event_with(&metadata, "Warning", &about.into(), INVALID_QUEUE, message, now)
 }
 
 /// Returns the Event about a waiting PodGroup.
@@ -376,11 +373,15 @@ fn warning(about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message:
 }
 
 fn event_of(kind: &str, about: &BTreeMap<&str, &str>, namespace: &str, reason: &str, message: &str, now: Timestamp) -> Value {
+    event_with(&json!({ "namespace": namespace, "generateName": format!("{SCHEDULER}-") }), kind, about, reason, message, now)
+}
+
+fn event_with(metadata: &Value, kind: &str, about: &BTreeMap<&str, &str>, reason: &str, message: &str, now: Timestamp) -> Value {
     let time = seconds(now);
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": { "namespace": namespace, "generateName": format!("{SCHEDULER}-") },
+        "metadata": metadata,
         "involvedObject": about,
         "reason": reason,
         "message": event::message(message),
