@@ -73,12 +73,13 @@ fn dashboard(all: &Value) -> Result<Dashboard> {
 
 /// Returns the panels of a dashboard in the order of the page, without the rows themselves. A collapsed row has its panels inside it.
 fn panels_in(board: &Value) -> Vec<&Value> {
-    let inside = |each| if is_row(each) { listed(each) } else { std::slice::from_ref(each) };
-    listed(board).iter().flat_map(inside).collect()
+    let inside = |each| if is_row(each) { listed(each, "panels") } else { std::slice::from_ref(each) };
+    listed(board, "panels").iter().flat_map(inside).collect()
 }
 
-fn listed(of: &Value) -> &[Value] {
-    of.get("panels").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+/// Returns the list under the key; empty where there is none.
+fn listed<'a>(of: &'a Value, key: &str) -> &'a [Value] {
+    of.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn is_row(panel: &Value) -> bool {

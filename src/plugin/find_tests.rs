@@ -131,8 +131,10 @@ fn for_an_object_without_a_group_the_cause_is_named() {
 #[test]
 fn without_a_visible_cause_one_likely_cause_is_named() {
     let page = |scheduler: &str, reason: Option<&str>, controller: Option<&str>| {
-        let why = |reason: &str| if reason == "PodGroupRefused" { "queue c may not be used: ann lacks the verb use on it" } else { "why" };
-        let event = |reason: &str| Event::of(&json!({"type": "Warning", "reason": reason, "message": why(reason)}));
+        let event = |said: &str| {
+            let (reason, message) = said.split_once('|').unwrap_or((said, "why"));
+            Event::of(&json!({"type": "Warning", "reason": reason, "message": message}))
+        };
         let scheduler = scheduler_of(Kind::Job, &json!({"spec": {"template": {"spec": {"schedulerName": scheduler}}}}));
         let absent =
             Absent { what: "Job ns/x".into(), namespace: "ns".into(), uids: vec![], scheduler, why: None, events: vec![], unknown: vec![] };
@@ -143,7 +145,8 @@ fn without_a_visible_cause_one_likely_cause_is_named() {
     assert!(page("", None, None).contains("schedulerName default-scheduler: "));
     assert_eq!(page(DEFAULT_SCHEDULER, None, Some("no process")), "Job ns/x has no PodGroup\n  * no process\n");
     assert!(page(DEFAULT_SCHEDULER, None, None).contains("within seconds, or writes a warning Event"));
-    let told = page("ours", Some("PodGroupRefused"), None);
+    assert_eq!(page("ours", Some("PodGroupRefused"), None), "Job ns/x has no PodGroup\n  Warning PodGroupRefused (): why\n");
+    let told = page("ours", Some("PodGroupRefused|queue c may not be used: ann lacks the verb use on it"), None);
     assert!(told.contains("PodGroupRefused (): queue c may not be used"), "{told}");
     assert!(told.contains("\n  * give ann the verb use on queues.scheduling.volcano.sh c (") && told.matches("*").count() == 1, "{told}");
     let told = page(DEFAULT_SCHEDULER, Some("Other"), Some("no process"));
