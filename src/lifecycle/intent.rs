@@ -63,7 +63,6 @@ pub fn intend(
         owner: deployment.map_or(&owner.annotations, |deployment| &deployment.annotations),
         template: &owner.template_annotations,
     };
-    sources.misspelt(&mut faults);
     let asked = sources.asked_min_member("1 is used", &mut faults).unwrap_or(1);
     let min_member = effective_min_member(asked, &owner.gang, deployment, &mut faults);
     let fields = Applied {
@@ -85,6 +84,8 @@ pub fn intend(
             annotations
         },
     };
+    // Last: a value that cannot be used is the worse mistake, and few faults become Events.
+    sources.misspelt(&mut faults);
     let group = GroupKey::generated(&owner.object.namespace, &owner.object.uid);
     Some(DesiredGroup {
         intent: Intent { group, owner: owner.object.clone(), fields },

@@ -56,7 +56,6 @@ pub fn intend_for_set(
     let mut faults = Vec::new();
     let (own, template) = (merged(&parts, |owner| &owner.annotations), merged(&parts, |owner| &owner.template_annotations));
     let sources = Sources { owner: &own, template: &template };
-    sources.misspelt(&mut faults);
     let missing = newest.owners.saturating_sub(u32::try_from(here.len()).unwrap_or(u32::MAX));
     let asked = asked_min_member(&parts, &mut faults);
     let min_member = min_member(&parts, missing, asked, &mut faults);
@@ -73,6 +72,7 @@ pub fn intend_for_set(
         annotations: sources.copied(&mut faults).into_iter().chain(completions(&parts, missing)).chain(awaited(missing, asked)).collect(),
     };
     faults.extend(parts.iter().flat_map(|(_, owner)| owner.faults.iter().cloned()));
+    sources.misspelt(&mut faults);
     // Owners of one template have the same faults, and only a few faults become Events.
     let mut said = BTreeSet::new();
     faults.retain(|fault| said.insert(fault.to_string()));

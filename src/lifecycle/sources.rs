@@ -57,11 +57,13 @@ impl Sources<'_> {
 
     /// Returns the name of the queue; the default queue if the name is not valid.
     pub(super) fn queue(&self, namespace: Option<&str>, faults: &mut Vec<Fault>) -> String {
-        match self.get(QUEUE_NAME).or(namespace) {
+        let own = self.get(QUEUE_NAME);
+        match own.or(namespace) {
             None => DEFAULT_QUEUE.to_owned(),
             Some(name) if is_subdomain(name) => name.to_owned(),
             Some(name) => {
-                faults.push(Fault::new(QUEUE_NAME, name, "not the name of a queue (a DNS-1123 subdomain); the default queue is used"));
+                let field = if own.is_some() { QUEUE_NAME.to_owned() } else { format!("{QUEUE_NAME} of the namespace") };
+                faults.push(Fault::new(field, name, "not the name of a queue (a DNS-1123 subdomain); the default queue is used"));
                 DEFAULT_QUEUE.to_owned()
             }
         }

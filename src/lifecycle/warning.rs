@@ -107,7 +107,8 @@ pub fn warnings(desired: &DesiredGroup, existing: Option<&Existing>, refused: Op
 /// Returns the warning about an owner without a PodGroup that names nearly a scheduler that is served.
 #[must_use]
 pub fn misnamed(owner: &OwnerFacts, fault: &Fault) -> Warning {
-    Warning { about: owner.parent.as_ref().unwrap_or(&owner.object).clone(), reason: UNKNOWN_SCHEDULER, message: fault.to_string() }
+    let made_by = owner.set.as_ref().map(|set| &set.object).or(owner.parent.as_ref());
+    Warning { about: made_by.unwrap_or(&owner.object).clone(), reason: UNKNOWN_SCHEDULER, message: fault.to_string() }
 }
 
 #[cfg(test)]

@@ -236,7 +236,13 @@ impl Observed {
         let awaits_webhook_pods = matches!(seen, Some(ObservedOwner::OtherScheduler(facts)) if facts.wants_pods && !facts.named_group);
         let (pods_elsewhere, mislabelled) = (self.pods.has_pods_elsewhere(key), self.pods.mislabelled(key));
         let cached = self.groups.get(key).cloned();
-        let misnamed = seen.and_then(ObservedOwner::misnamed).map(|(owner, fault)| misnamed(owner, fault));
+        // Where another release serves that name, there is a PodGroup, maybe one of the whole set.
+        let has_one = |owner: &OwnerFacts| {
+            let of_set = owner.set.as_ref().map(|set| GroupKey::generated(&owner.object.namespace, &set.object.uid));
+            of_set.is_some_and(|key| self.groups.get(&key).is_some())
+        };
+        let near = seen.and_then(ObservedOwner::misnamed).filter(|(owner, _)| !has_one(owner));
+        let misnamed = near.map(|(owner, fault)| misnamed(owner, fault));
         GroupSnapshot { owner, members, cached, selector, awaits_webhook_pods, misnamed, unstamped, pods_elsewhere, mislabelled }
     }
 
