@@ -23,7 +23,30 @@ pub fn faults(cache: &Cache, facts: &QueueFacts) -> Vec<String> {
 pub fn further_faults(cache: &Cache, facts: &QueueFacts) -> Vec<String> {
     let offered = cache.accounting().ledger().total();
     let values = facts.faults.iter().map(ToString::to_string);
-    with_pods_and_children(cache, &facts.name).into_iter().chain(values).chain(unoffered(facts, offered)).collect()
+    let without_groups = node_groups_above(cache, &facts.name);
+    let slips = unoffered(facts, offered);
+    let children = with_pods_and_children(cache, &facts.name);
+    without_groups.into_iter().chain(children).chain(values).chain(above_those_above(cache, facts)).chain(slips).collect()
+}
+
+/// A queue above requires groups of nodes, so nothing is placed in this one either.
+fn node_groups_above(cache: &Cache, name: &str) -> Option<String> {
+    let (queue, field) = cache.node_groups(name).filter(|(queue, _)| **queue != *name)?;
+    Some(Refusal::NodeGroups { queue, field }.message())
+}
+
+/// A guarantee above what a queue above may use (F2): no pod could use the rest. One above the own capability is a fault of the object itself.
+fn above_those_above<'a>(cache: &'a Cache, facts: &'a QueueFacts) -> impl Iterator<Item = String> + 'a {
+    let above: Vec<Arc<str>> =
+        cache.accounting().quota().tree().way(&facts.name).into_iter().filter(|queue| **queue != *facts.name).collect();
+    facts.guarantee.iter().filter_map(move |(name, amount)| {
+        let most_of = |queue: &Arc<str>| Some((cache.queues().get(queue)?.capability.get(name)?, Arc::clone(queue)));
+        let (most, queue) = above.iter().filter_map(most_of).min()?;
+        let own = facts.capability.get(name).map_or(amount, |own| own.min(amount));
+        let [amount, shown] = [amount, most].map(|amount| quantity::format(amount, name.style()));
+        let why = format!("above the capability of the queue above, \"{queue}\", {shown}; it counts as {shown}");
+        (own > most).then(|| Fault::new(format!("spec.guarantee.resource.{name}"), &amount, why).to_string())
+    })
 }
 
 /// Pods stay in a queue that gets a queue below it, and no more are placed there (T1). A PodGroup that waits in such a queue says so itself.

@@ -49,7 +49,7 @@ use crate::accounting::{Accounting, ROOT_QUEUE, ReservedMinimums};
 use crate::api::volumes::CsiNodeFacts;
 use crate::api::{BudgetFacts, BudgetKey, GroupKey, PriorityClassFacts, QueueFacts, Uid};
 use crate::by_key::ByKey;
-use crate::resources::Resources;
+use crate::resources::{ResourceName, Resources};
 
 use super::placement::class::Classes;
 use super::placement::finder::NodeFinder;
@@ -64,8 +64,6 @@ pub use changes::{Change, LostMember, Wake};
 pub(in crate::cycle) use demands::Sharing;
 pub(in crate::cycle) use group::victim_priority;
 pub use group::{Counts, Group, Retry};
-pub(in crate::cycle) use holders::HeldBy;
-pub use holders::differ_in_holders_alone;
 pub use phase::Phase;
 pub use pods::{Assumed, Member, State};
 pub(in crate::cycle) use pods::{request_of, to_place};
@@ -80,6 +78,8 @@ pub struct Dirty {
     pub queues: BTreeSet<Arc<str>>,
     /// The pods with a condition that may have changed.
     pub pods: BTreeSet<Uid>,
+    /// The PodGroups that wait for a queue of which something changed, and were not tried since.
+    pub groups: Vec<GroupKey>,
 }
 
 /// The facts that a cycle decides on, indexed so that an event costs only what it touches.
@@ -137,6 +137,8 @@ pub struct Cache {
     answers: Answers,
     may_ask_for_nodes: bool,
     dirty: Dirty,
+    /// The resources that nodes offer, as the queues were told last.
+    offered: Vec<ResourceName>,
     /// The changes since they were taken last.
     changes: Vec<Change>,
 }
@@ -174,6 +176,7 @@ impl Cache {
             answers: Answers::new(),
             may_ask_for_nodes: false,
             dirty: Dirty::default(),
+            offered: Vec::new(),
             changes: Vec::new(),
         }
     }
@@ -189,8 +192,13 @@ impl Cache {
     }
 
     /// Takes the objects with a status that may have changed since the last call.
-    pub fn take_dirty(&mut self) -> Dirty {
+    pub(in crate::cycle) fn take_dirty(&mut self) -> Dirty {
         std::mem::take(&mut self.dirty)
+    }
+
+    /// The queues with a status that may have changed.
+    pub(in crate::cycle) const fn dirty_queues(&self) -> &BTreeSet<Arc<str>> {
+        &self.dirty.queues
     }
 
     /// The accounting: the resources that pods use on nodes and in queues.

@@ -133,6 +133,14 @@ impl Cache {
         self.changed(Change::NodeObject(Arc::from(name)));
         self.room_if_empty.clear();
         self.sharing.shares = None;
+        // What the cluster offers is named where it is full.
+        self.dirty_path(ROOT_QUEUE);
+        // A queue that states another one may mean a resource that is offered from now on.
+        let offered = || self.accounting.ledger().total().iter().map(|(resource, _)| resource);
+        if !offered().eq(&self.offered) {
+            self.offered = offered().cloned().collect();
+            self.dirty_all_queues();
+        }
     }
 }
 

@@ -124,6 +124,11 @@ impl Cache {
         self.dirty.queues.insert(Arc::from(ROOT_QUEUE));
     }
 
+    /// Marks all queues dirty: nodes offer other resources.
+    pub(super) fn dirty_all_queues(&mut self) {
+        self.dirty.queues.extend(self.queues.facts.keys().cloned());
+    }
+
     /// Marks all queues below this one dirty: it was opened, closed, broken or repaired.
     fn dirty_below(&mut self, name: &str) {
         self.dirty.queues.extend(self.accounting.quota().tree().subtree(name));
