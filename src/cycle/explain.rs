@@ -355,6 +355,16 @@ impl Refusal {
         if let Self::WithoutPreemption { refusal, .. } = self { refusal.cause() } else { self }
     }
 
+    /// The same refusal by a ceiling, with other amounts.
+    pub(in crate::cycle) fn with_ceiling(&self, ceiling: Ceiling) -> Self {
+        match self {
+            Self::WithoutPreemption { refusal, why } => {
+                Self::WithoutPreemption { refusal: Arc::new(refusal.with_ceiling(ceiling)), why: Arc::clone(why) }
+            }
+            _ => Self::Ceiling(ceiling),
+        }
+    }
+
     /// The reason of the PodGroup's condition, in Volcano's words.
     #[must_use]
     pub const fn reason(&self) -> &'static str {

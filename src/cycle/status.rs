@@ -12,7 +12,7 @@ use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
 use super::cache::gang::Count;
 use super::cache::phase::{SCHEDULED, phase};
-use super::cache::{self, Group, Phase};
+use super::cache::{Cache, Group, Phase};
 use super::explain::{Code, Refusal};
 
 /// The PodGroup waits for nodes: the condition, and the reason of the Event, as in Volcano.
@@ -118,17 +118,16 @@ pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
         && ones.iter().zip(others).all(same_condition)
 }
 
-/// Whether the two say the same, but for who is named as holding quota.
+/// Whether a status has no news for the reader of the former one: only messages differ, and those have no news.
 #[must_use]
-pub fn differ_in_holders_alone(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
-    let [ones, others] = [one, other].map(|status| status.conditions.as_deref().unwrap_or_default());
+pub fn is_no_news(cache: &Cache, former: &PodGroupStatus, status: &PodGroupStatus) -> bool {
+    let [ones, others] = [former, status].map(|status| status.conditions.as_deref().unwrap_or_default());
     let message = |condition: &'_ PodGroupCondition| condition.message.clone().unwrap_or_default();
     let alike = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {
-        *one == PodGroupCondition { message: one.message.clone(), ..other.clone() }
-            && cache::differ_in_holders_alone(&message(one), &message(other))
+        *one == PodGroupCondition { message: one.message.clone(), ..other.clone() } && cache.is_no_news(&message(one), &message(other))
     };
     let without = |status: &PodGroupStatus| PodGroupStatus { conditions: None, ..status.clone() };
-    without(one) == without(other) && ones.len() == others.len() && ones.iter().zip(others).all(alike)
+    without(former) == without(status) && ones.len() == others.len() && ones.iter().zip(others).all(alike)
 }
 
 /// Whether both are [`WAITING`] with the same cause, but for what most nodes say.

@@ -319,6 +319,7 @@ impl State {
         }
         let dirty = self.scheduling.take_dirty();
         dirty.queues.iter().for_each(|queue| self.status_writer.queue_changed(queue, now.since_start));
+        dirty.groups.iter().for_each(|key| self.status_writer.group_changed(key, &self.scheduling, now.since_start));
         dirty.pods.iter().for_each(|uid| self.status_writer.pod_changed(uid, &self.scheduling, now.since_start));
         self.metrics.pending_pods.set(count(self.scheduling.cache().waiting_pods()));
         self.status_writer.due(&self.scheduling, now, &mut commands);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::accounting::{Bound, Ceiling};
-use crate::api::Uid;
+use crate::api::{GroupKey, Uid};
 use crate::cycle::explain::Refusal;
 use crate::resources::{Amount, ResourceName, quantity};
 
@@ -22,15 +22,6 @@ const HOLDERS: [&str; 4] = [RESERVED_BY, NOMINATED_FOR, TERMINATING, GUARANTEED_
 const NAMED: usize = 3;
 /// How many pods are looked at.
 const LOOKED_AT: usize = 1_000;
-
-/// Who holds a part of the quota that a queue lacks, beside the pods that run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::cycle) struct HeldBy {
-    /// PodGroups that have reserved it.
-    pub(in crate::cycle) reservations: bool,
-    /// Pods that are terminating.
-    pub(in crate::cycle) terminating: bool,
-}
 
 impl Cache {
     /// Returns the end of a message about a ceiling: what holds it, with amounts. Empty for other refusals.
@@ -74,10 +65,19 @@ impl Cache {
         })
     }
 
-    /// Returns who holds some of the quota of the queue or of those below it, beside the pods that run.
-    pub(in crate::cycle) fn held_by(&self, queue: &str, dimension: &ResourceName) -> HeldBy {
-        let reservations = self.accounting.quota().reserved(queue).get(dimension).is_positive();
-        HeldBy { reservations, terminating: self.charged_in(self.leaving.keys(), queue, dimension).next().is_some() }
+    /// Whether a message has no news for the reader of the former one: they differ at most in who is named as holding quota, and those that
+    /// the former one names exist. Reservations begin and end in turn.
+    #[must_use]
+    pub fn is_no_news(&self, former: &str, message: &str) -> bool {
+        former == message || differ_in_holders_alone(former, message) && !self.names_who_is_gone(former)
+    }
+
+    /// Whether the message names a PodGroup as holding quota that does not exist.
+    fn names_who_is_gone(&self, message: &str) -> bool {
+        let lists = message.split("; ").filter_map(|part| part.strip_prefix(RESERVED_BY));
+        let names = lists.flat_map(|list| list.split(", ")).filter_map(|named| named.trim_start().split_once(' ')?.0.split_once('/'));
+        let exists = |key: &GroupKey| self.groups.get(key).is_some_and(|group| group.facts.is_some());
+        names.map(|(namespace, name)| GroupKey::new(namespace, name)).any(|key| !exists(&key))
     }
 
     /// Those of these pods that are charged to the queue or to one below it, with the amount.
@@ -97,9 +97,8 @@ impl Cache {
     }
 }
 
-/// Whether the two messages differ at most in who is named as holding quota. That is no news: reservations begin and end in turn.
-#[must_use]
-pub fn differ_in_holders_alone(one: &str, other: &str) -> bool {
+/// Whether the two messages differ at most in who is named as holding quota.
+fn differ_in_holders_alone(one: &str, other: &str) -> bool {
     let name = |part: &str| HOLDERS.iter().find(|what| part.starts_with(**what)).map_or(part.len(), |what| what.len());
     let mut others = other.split("; ");
     one.split("; ").all(|part| others.next().is_some_and(|other| part.get(..name(part)) == other.get(..name(other))))

@@ -160,6 +160,7 @@ impl Cache {
             && self.accounting.unreserve(&name)
             && let Some(queue) = queue
         {
+            self.dirty_path(&queue);
             self.changed(Wake::Quota(queue));
             self.update_demand(key);
         }
@@ -292,10 +293,12 @@ impl Cache {
         if amounts.is_zero() {
             if let Some(name) = group.admission.reservation.take() {
                 self.accounting.unreserve(&name);
+                self.dirty_path(queue);
             }
         } else {
             let name = group.admission.reservation.get_or_insert_with(|| Arc::from(key.to_string()));
             self.accounting.reserve(name, queue, amounts);
+            self.dirty_path(queue);
         }
         self.update_first(key);
     }

@@ -80,6 +80,11 @@ impl Cache {
         self.dirty.pods.extend(gone.chain(new).cloned());
     }
 
+    /// Records that others may hold what these pods wait for.
+    pub(in crate::cycle) fn tell_again(&mut self, pods: &[Uid]) {
+        self.dirty.pods.extend(pods.iter().cloned());
+    }
+
     /// Records why the pod waits, as a cycle found.
     pub(in crate::cycle) fn refuse_pod(&mut self, uid: &Uid, refusal: Option<&Arc<Refusal>>) {
         let Some(member) = self.pods.get_mut(uid) else { return };

@@ -128,6 +128,11 @@ impl Requeue {
         self.timers.cancel_all(key);
     }
 
+    /// Returns the PodGroups that wait for this queue to have more left.
+    pub(in crate::cycle) fn waiting_for(&self, queue: &str) -> impl Iterator<Item = &GroupKey> {
+        self.parked.quota.get(queue).into_iter().flatten()
+    }
+
     /// Returns the PodGroups that wait.
     pub(in crate::cycle) const fn backlog(&self) -> &Backlog {
         &self.backlog

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
-use crate::cycle::cache::{GroupRank, HeldBy};
+use crate::cycle::cache::GroupRank;
 use crate::cycle::placement::class::ClassId;
 use crate::resources::{Amount, ResourceName};
 
@@ -41,8 +41,6 @@ pub(in crate::cycle) struct Lacking {
     pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
     /// Whether it is only what other PodGroups have reserved for their minimum (A7).
     pub(in crate::cycle) for_minimums: bool,
-    /// Who is named as holding some of it. When they hold nothing more it is told anew, also where there is still too little.
-    pub(in crate::cycle) held: HeldBy,
 }
 
 /// The common properties of identical PodGroups of one queue. If one of them finds no nodes, none of the others does.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::accounting::{Bound, Ceiling, ROOT_QUEUE};
 use crate::api::{GroupFacts, GroupKey};
-use crate::cycle::cache::{Cache, Group, HeldBy};
+use crate::cycle::cache::{Cache, Group};
 use crate::cycle::explain::Refusal;
 use crate::resources::Resources;
 
@@ -42,7 +42,7 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
             Blocker::Nodes(line, cache.rank(group, facts))
         }
         // A PodGroup without a waiting member asks for its minimum alone.
-        Refusal::Ceiling(ceiling) if alike.is_some() || classes.is_empty() => Blocker::Quota(lacking(cache, queue, ceiling)),
+        Refusal::Ceiling(ceiling) if alike.is_some() || classes.is_empty() => Blocker::Quota(lacking(queue, ceiling)),
         // Of members that differ, some may fit where others do not. Without a failure, the accounting changed between the answer of a node
         // and the placement.
         Refusal::Ceiling(_) | Refusal::Backoff { failures: 0, .. } => Blocker::Members(classes),
@@ -69,15 +69,14 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
 }
 
 /// What a queue has too little of, for a PodGroup of `queue`. What a queue is entitled to follows from what every queue uses and wants.
-fn lacking(cache: &Cache, queue: Arc<str>, ceiling: &Ceiling) -> Lacking {
+fn lacking(queue: Arc<str>, ceiling: &Ceiling) -> Lacking {
     if ceiling.bound == Bound::Entitlement {
-        return Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None, for_minimums: false, held: HeldBy::default() };
+        return Lacking { level: Arc::from(ROOT_QUEUE), queue, asked: None, for_minimums: false };
     }
     Lacking {
         level: Arc::clone(&ceiling.queue),
         queue,
         asked: Some((ceiling.dimension.clone(), ceiling.asked)),
         for_minimums: ceiling.bound == Bound::Minimums,
-        held: cache.held_by(&ceiling.queue, &ceiling.dimension),
     }
 }

@@ -15,7 +15,7 @@
 //! | a pod left its node | the same, and those with a member that it kept away |
 //! | a label of a node changed | those with a member whose terms have its key, or whose spread counts the nodes that the member selects |
 //! | a taint of a node, or the labels of a namespace changed | those with a member that other pods may keep from a node |
-//! | a queue has more left | those that it, or a queue above it, refused, where that queue has room now for the resource that was refused, or where nothing is held any more by reservations or terminating pods that the refusal names |
+//! | a queue has more left | those that it, or a queue above it, refused, where that queue has room now for the resource that was refused |
 //! | a node offers more | the same for `root`, as all queues have more together |
 //! | any of these | of the PodGroups with members that differ: those with a member that a changed node takes, and all where a queue has more left or a node offers more |
 //! | everything | all |
@@ -27,7 +27,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{NodeView, QueueRefusal};
 use crate::api::GroupKey;
-use crate::cycle::cache::{Cache, HeldBy};
+use crate::cycle::cache::Cache;
 use crate::cycle::placement::capacity::pods_now;
 use crate::cycle::placement::class::{Class, ClassId};
 use crate::cycle::placement::filter::{NodeState, Query, refusal};
@@ -35,10 +35,10 @@ use crate::cycle::placement::topology::counting::counting;
 use crate::cycle::placement::topology::domains::Domains;
 use crate::cycle::placement::topology::selection::SelectorId;
 use crate::cycle::placement::topology::verdict::{Counting, Facts, Verdict};
-use crate::resources::{ResourceName, Resources};
+use crate::resources::Resources;
 
 use super::changes::{Changes, Sequence};
-use super::parked::{Blocker, Lacking, Line, LineKey, Parked};
+use super::parked::{Blocker, Line, LineKey, Parked};
 
 /// The most comparisons of a class with a node in one cycle. Above it, PodGroups are tried without a comparison. It is reached only if
 /// thousands of nodes change at once or thousands of classes wait.
@@ -55,10 +55,7 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BT
     let mut minimums = Minimums::new();
     for level in &levels {
         let refused = parked.quota.get(level).into_iter().flatten();
-        let mut held = BTreeMap::new();
-        let mut helps =
-            |key: &&GroupKey| quota_may_fit(parked, key, cache, &mut minimums) || is_held_no_more(parked, key, cache, &mut held);
-        woken.extend(refused.filter(|key| helps(key)).cloned());
+        woken.extend(refused.filter(|key| quota_may_fit(parked, key, cache, &mut minimums)).cloned());
     }
     if !changes.has_places() {
         return woken;
@@ -101,17 +98,6 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut 
         // If another queue on the way refuses it now, it is tried, and parked under that one: room there wakes nothing that is parked here.
         !matches!(quota.fits(&lacking.queue, &asked), Err(QueueRefusal::Ceiling(ceiling)) if ceiling.queue == lacking.level)
     }
-}
-
-/// Whether those hold nothing more that are named in the refusal of the PodGroup: it is refused again, and says why now. `held` is of the queue
-/// that refused, by dimension.
-fn is_held_no_more(parked: &Parked, key: &GroupKey, cache: &Cache, held: &mut BTreeMap<ResourceName, HeldBy>) -> bool {
-    let Some(Blocker::Quota(Lacking { level, asked: Some((dimension, _)), held: was, .. })) = parked.blocker(key) else { return false };
-    if *was == HeldBy::default() {
-        return false;
-    }
-    let now = held.entry(dimension.clone()).or_insert_with(|| cache.held_by(level, dimension));
-    (was.reservations && !now.reservations) || (was.terminating && !now.terminating)
 }
 
 /// Whether a spread constraint of the class counts only the nodes that its pods select, by labels of any key.

@@ -8,6 +8,7 @@
 //! [`SchedulingState::follow`] is the one place that passes the cache's [`Change`]s on. What is derived of a PodGroup is computed there,
 //! when its facts are complete again. A cycle's own decisions are followed up in `binds` and `nominate`.
 
+mod amounts;
 mod binds;
 mod hold;
 mod keep;
@@ -75,7 +76,8 @@ impl SchedulingState {
 
     /// Takes the objects with a status that may have changed since the last call.
     pub fn take_dirty(&mut self) -> Dirty {
-        self.cache.take_dirty()
+        let groups = self.follow_queues();
+        Dirty { groups, ..self.cache.take_dirty() }
     }
 
     /// Counts the PodGroup in its queue under its phase; under none where it is gone.

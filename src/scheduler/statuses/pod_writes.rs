@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::api::Uid;
 use crate::api::pod::PodCondition;
-use crate::cycle::cache::{Member, State as MemberState, differ_in_holders_alone};
+use crate::cycle::cache::{Cache, Member, State as MemberState};
 use crate::cycle::explain::{Code, Refusal};
 use crate::cycle::state::SchedulingState;
 
@@ -154,10 +154,17 @@ impl PodWrites {
             reason: Some(refusal.pod_reason().to_owned()),
             message: Some(scheduling.cache().pod_message(member, refusal)),
         };
-        self.status(member, condition, throttle, now)
+        self.status(scheduling.cache(), member, condition, throttle, now)
     }
 
-    fn status(&mut self, member: &Member, condition: PodCondition, throttle: &mut WriteThrottle, now: Now) -> Option<Command> {
+    fn status(
+        &mut self,
+        cache: &Cache,
+        member: &Member,
+        condition: PodCondition,
+        throttle: &mut WriteThrottle,
+        now: Now,
+    ) -> Option<Command> {
         let uid = &member.facts.uid;
         let subject = Subject::Pod(uid.clone());
         let (named, node) = (self.named_node(member), nominated_node(member));
@@ -170,7 +177,7 @@ impl PodWrites {
         let is_no_news = |stands: &PodCondition| {
             let [stands_message, message] = [stands, &condition].map(|condition| condition.message.as_deref().unwrap_or_default());
             PodCondition { message: None, ..stands.clone() } == PodCondition { message: None, ..condition.clone() }
-                && differ_in_holders_alone(stands_message, message)
+                && cache.is_no_news(stands_message, message)
         };
         if stands.is_some_and(is_no_news) && nominated == NominatedNode::Stays {
             throttle.forget(&subject);

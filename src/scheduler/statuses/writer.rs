@@ -257,7 +257,7 @@ impl StatusWriter {
         let said = LazyCell::new(|| refusal.as_deref().map(|refusal| scheduling.cache().group_message(group, refusal)).unwrap_or_default());
         let wanted = status::status(group, &stands, refusal.as_deref(), || said.clone(), now.wall);
         let subject = Subject::Group(key.clone());
-        if wanted == stands.status || status::differ_in_holders_alone(&wanted, &stands.status) {
+        if wanted == stands.status || status::is_no_news(scheduling.cache(), &stands.status, &wanted) {
             self.throttle.forget(&subject);
             self.merging.remove(key);
             return None;

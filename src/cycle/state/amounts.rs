@@ -1,0 +1,74 @@
+//! Are the amounts still true in what PodGroups say that wait for a queue?
+//!
+//! A PodGroup that a queue has refused is tried again when it may fit, and not before. Until then other pods come and go, and its message says
+//! what is used and reserved, and who holds it. So after a change of a queue the first PodGroups that wait for it say what is so now, with
+//! the first pods of each. They have no turn for that, and no pod is searched that could be preempted.
+
+use std::sync::Arc;
+
+use crate::accounting::{Bound, Ceiling, QueueRefusal};
+use crate::api::{GroupKey, Uid};
+use crate::cycle::explain::Refusal;
+use crate::resources::Resources;
+
+use super::SchedulingState;
+
+/// How many PodGroups of a queue say so at once, and how many pods of each. The other ones say what was so when they were tried last. It is as
+/// many as may be written at once where only amounts have changed.
+const FIRST: usize = 20;
+
+impl SchedulingState {
+    /// Brings up to date what the first PodGroups say that wait for a queue of which something changed. Returns these PodGroups.
+    pub(super) fn follow_queues(&mut self) -> Vec<GroupKey> {
+        let queues: Vec<Arc<str>> = self.cache.dirty_queues().iter().cloned().collect();
+        let first = |queue: &Arc<str>| self.requeue.waiting_for(queue).take(FIRST).cloned().collect::<Vec<_>>();
+        let keys: Vec<GroupKey> = queues.iter().flat_map(first).collect();
+        keys.into_iter().filter(|key| self.say_amounts_of_now(key).is_some()).collect()
+    }
+
+    /// None where the PodGroup does not wait for amounts alone.
+    fn say_amounts_of_now(&mut self, key: &GroupKey) -> Option<()> {
+        let group = self.cache.groups.get(key)?;
+        let said = Arc::clone(group.refusal.as_ref()?);
+        let Refusal::Ceiling(before) = said.cause() else { return None };
+        let waiting: Vec<Uid> = group.waiting.iter().take(FIRST).cloned().collect();
+        if let Some(ceiling) = self.of_now(key, before).filter(|now| now != before) {
+            let now = Arc::new(said.with_ceiling(ceiling));
+            for uid in &waiting {
+                if self.cache.pods.get(uid).is_some_and(|member| member.refusal.as_ref() == Some(&said)) {
+                    self.cache.refuse_pod(uid, Some(&now));
+                }
+            }
+            self.cache.refuse_group(key, Some(now));
+        }
+        // Others may hold it, though the amounts are the same.
+        self.cache.tell_again(&waiting);
+        Some(())
+    }
+
+    /// Returns the ceiling with the amounts of now; none where it does not refuse so much any more. Then the PodGroup is tried, or another
+    /// ceiling refuses it.
+    fn of_now(&mut self, key: &GroupKey, before: &Ceiling) -> Option<Ceiling> {
+        let cache = &mut self.cache;
+        let group = cache.groups.get(key)?;
+        let facts = Arc::clone(group.facts.as_ref()?);
+        let asked = Resources::new().with(before.dimension.as_str(), before.asked);
+        let reservation = group.admission.reservation.clone();
+        let oldest =
+            group.waiting.iter().filter_map(|uid| cache.pods.get(uid)).map(|member| member.facts.created).min().unwrap_or_default();
+        let first = (before.bound == Bound::Minimums).then(|| cache.reserved_before(&facts.queue, oldest));
+        let mut trial = cache.accounting.trial();
+        // What it has itself is not in its way.
+        reservation.iter().for_each(|name| trial.release_reservation(name));
+        self.nominations.kept_for(key).iter().for_each(|place| _ = trial.set_aside(&place.uid));
+        let quota = trial.accounting().quota();
+        match (before.bound, first) {
+            (Bound::Minimums, Some(first)) => quota.leaves(&asked, &first).err(),
+            (Bound::Entitlement, _) => match quota.within_entitlement(&facts.queue, &asked) {
+                Err(QueueRefusal::Ceiling(ceiling)) => Some(ceiling),
+                _ => None,
+            },
+            _ => quota.refusals(&facts.queue, &asked).into_iter().find(|now| now.queue == before.queue && now.bound == before.bound),
+        }
+    }
+}
