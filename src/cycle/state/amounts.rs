@@ -1,8 +1,8 @@
 //! Are the amounts still true in what PodGroups say that wait for a queue?
 //!
 //! A PodGroup that a queue has refused is tried again when it may fit, and not before. Until then other pods come and go, and its message says
-//! what is used and reserved, and who holds it. So after a change of a queue the first PodGroups that wait for it say what is so now, with
-//! the first pods of each. They have no turn for that, and no pod is searched that could be preempted.
+//! what is used and reserved, and who holds it. So after a change of a queue the first PodGroups that wait for it say what is so now, and so do
+//! the first of their pods. They have no turn for that, and no pod is searched that could be preempted.
 
 use std::sync::Arc;
 
@@ -13,25 +13,30 @@ use crate::resources::Resources;
 
 use super::SchedulingState;
 
-/// How many PodGroups of a queue say so at once, and how many pods of each. The other ones say what was so when they were tried last. It is as
-/// many as may be written at once where only amounts have changed.
+/// How many PodGroups that wait for a queue say so, and how many of their pods. The other ones say what was so when they were tried last. It is
+/// as many as may be written at once where only amounts have changed.
 const FIRST: usize = 20;
 
 impl SchedulingState {
     /// Brings up to date what the first PodGroups say that wait for a queue of which something changed. Returns these PodGroups.
     pub(super) fn follow_queues(&mut self) -> Vec<GroupKey> {
-        let queues: Vec<Arc<str>> = self.cache.dirty_queues().iter().cloned().collect();
         let first = |queue: &Arc<str>| self.requeue.waiting_for(queue).take(FIRST).cloned().collect::<Vec<_>>();
-        let keys: Vec<GroupKey> = queues.iter().flat_map(first).collect();
-        keys.into_iter().filter(|key| self.say_amounts_of_now(key).is_some()).collect()
+        let waiting: Vec<Vec<GroupKey>> = self.cache.dirty_queues().iter().map(first).collect();
+        let mut told = Vec::new();
+        for keys in waiting {
+            let mut pods = FIRST;
+            told.extend(keys.into_iter().filter(|key| self.say_amounts_of_now(key, &mut pods).is_some()));
+        }
+        told
     }
 
-    /// None where the PodGroup does not wait for amounts alone.
-    fn say_amounts_of_now(&mut self, key: &GroupKey) -> Option<()> {
+    /// Takes its pods off the number of those that are left to be told. None where the PodGroup does not wait for amounts alone.
+    fn say_amounts_of_now(&mut self, key: &GroupKey, pods: &mut usize) -> Option<()> {
         let group = self.cache.groups.get(key)?;
         let said = Arc::clone(group.refusal.as_ref()?);
         let Refusal::Ceiling(before) = said.cause() else { return None };
-        let waiting: Vec<Uid> = group.waiting.iter().take(FIRST).cloned().collect();
+        let waiting: Vec<Uid> = group.waiting.iter().take(*pods).cloned().collect();
+        *pods = pods.saturating_sub(waiting.len());
         if let Some(ceiling) = self.of_now(key, before).filter(|now| now != before) {
             let now = Arc::new(said.with_ceiling(ceiling));
             for uid in &waiting {
