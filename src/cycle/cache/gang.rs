@@ -182,6 +182,7 @@ const LEADERS: &[(&str, &str)] = &[
     ("spark-role", "driver"),
     ("ray.io/node-type", "head"),
     ("training.kubeflow.org/job-role", "master"),
+    ("training.kubeflow.org/job-role", "launcher"),
     ("training.kubeflow.org/replica-type", "launcher"),
 ];
 
