@@ -65,7 +65,7 @@ impl Cache {
         })
     }
 
-    /// Whether a message has no news for the reader of the former one: they differ at most in who is named as holding quota, and those that
+    /// Whether a message has no news for the reader of the former one: they differ at most in what is named as holding quota, and those that
     /// the former one names exist. Reservations begin and end in turn.
     #[must_use]
     pub fn is_no_news(&self, former: &str, message: &str) -> bool {
@@ -97,7 +97,7 @@ impl Cache {
     }
 }
 
-/// Whether the two messages differ at most in who is named as holding quota.
+/// Whether the two messages differ at most in what is named as holding quota.
 fn differ_in_holders_alone(one: &str, other: &str) -> bool {
     let name = |part: &str| HOLDERS.iter().find(|what| part.starts_with(**what)).map_or(part.len(), |what| what.len());
     let mut others = other.split("; ");

@@ -1,7 +1,7 @@
 //! Are the amounts still true in what PodGroups say that wait for a queue?
 //!
 //! A PodGroup that a queue has refused is tried again when it may fit, and not before. Until then other pods come and go, and its message says
-//! what is used and reserved, and who holds it. So after a change of a queue the first PodGroups that wait for it say what is so now, and so do
+//! what is used and reserved, and what holds it. So after a change of a queue the first PodGroups that wait for it say what is so now, and so do
 //! the first of their pods. They have no turn for that, and no pod is searched that could be preempted.
 
 use std::sync::Arc;
