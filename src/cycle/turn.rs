@@ -254,7 +254,7 @@ impl Ongoing<'_> {
         reservation.iter().for_each(|name| placer.trial().release_reservation(name));
         self.state.nominations.kept_for(&want.key).iter().for_each(|place| placer.trial().set_aside(&place.uid));
         let pods = to_place(pods, members);
-        match placer.place(&Attempt { queue, pods: &pods, needed, first, preemptable }) {
+        match placer.place(&Attempt { queue, pods: &pods, needed, first, preemptable, charged: false }) {
             Ok(_) => Ok(placer.commit()),
             Err(not) => Err(*not.refusal),
         }

@@ -16,21 +16,22 @@ const RESERVED_BY: &str = "reserved by PodGroup";
 const NOMINATED_FOR: &str = "nominated for PodGroup";
 const TERMINATING: &str = "still terminating: pod";
 const GUARANTEED_TO: &str = "guaranteed to queue";
-/// All of these.
-const HOLDERS: [&str; 4] = [RESERVED_BY, NOMINATED_FOR, TERMINATING, GUARANTEED_TO];
+/// Those that begin and end in turn, so that another name is no news.
+const IN_TURN: [&str; 2] = [RESERVED_BY, NOMINATED_FOR];
 /// How many are named.
 const NAMED: usize = 3;
 /// How many pods are looked at.
 const LOOKED_AT: usize = 1_000;
 
 impl Cache {
-    /// Returns the end of a message about a ceiling: what holds it, with amounts. Empty for other refusals.
-    pub(super) fn who_holds(&self, refusal: &Refusal) -> String {
+    /// Returns the end of a message about a ceiling: what holds it, with amounts, but for the PodGroup itself. Empty for other refusals.
+    pub(super) fn who_holds(&self, own: Option<&GroupKey>, refusal: &Refusal) -> String {
         let (Refusal::Ceiling(ceiling) | Refusal::AfterOthers { ceiling, .. }) = refusal.cause() else { return String::new() };
         let (quota, mut text, dimension) = (self.accounting.quota(), String::new(), &ceiling.dimension);
         if ceiling.reserved.is_positive() {
             let queues = quota.tree().subtree(&ceiling.queue);
-            let reservations = queues.iter().flat_map(|queue| quota.reservations_in(queue));
+            let own = own.map(ToString::to_string);
+            let reservations = queues.iter().flat_map(|queue| quota.reservations_in(queue)).filter(|(group, _)| Some(*group) != own.as_deref());
             let mut holders = reservations.map(|(group, amounts)| (group.to_owned(), amounts.get(dimension)));
             list(&mut text, RESERVED_BY, dimension, &mut holders);
         }
@@ -99,7 +100,7 @@ impl Cache {
 
 /// Whether the two messages differ at most in what is named as holding quota.
 fn differ_in_holders_alone(one: &str, other: &str) -> bool {
-    let name = |part: &str| HOLDERS.iter().find(|what| part.starts_with(**what)).map_or(part.len(), |what| what.len());
+    let name = |part: &str| IN_TURN.iter().find(|what| part.starts_with(**what)).map_or(part.len(), |what| what.len());
     let mut others = other.split("; ");
     one.split("; ").all(|part| others.next().is_some_and(|other| part.get(..name(part)) == other.get(..name(other))))
         && others.next().is_none()
@@ -125,10 +126,8 @@ mod tests {
         let says = |holders: &str| format!("2 further members wait: queue \"q\": requested 1, reserved 1{holders}; more");
         let (one, other) = (says("; reserved by PodGroup ns/a"), says("; reserved by PodGroup ns/b, ns/c and more"));
         assert!(differ_in_holders_alone(&one, &other));
-        assert!(differ_in_holders_alone(
-            &says("; still terminating: pod ns/a on node \"n\""),
-            &says("; still terminating: pod ns/b on node \"n\"")
-        ));
+        let terminating = |name: &str| says(&format!("; still terminating: pod ns/{name} on node \"n\""));
+        assert!(!differ_in_holders_alone(&terminating("a"), &terminating("b")), "a pod that is gone is not waited for");
         assert!(!differ_in_holders_alone(&one, &says("")) && !differ_in_holders_alone(&says(""), &one));
         assert!(!differ_in_holders_alone(&one, &other.replace("reserved 1", "reserved 2")));
         assert!(!differ_in_holders_alone(&one, &says("; still terminating: pod ns/a on node \"n\"")));

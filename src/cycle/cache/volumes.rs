@@ -133,6 +133,7 @@ impl Cache {
     pub fn group_message(&self, group: &Group, refusal: &Refusal) -> String {
         let members = group.members.iter().filter_map(|uid| self.pods.get(uid));
         self.with_kept_volumes(
+            group.facts.as_ref().map(|facts| &facts.key),
             refusal,
             members.filter(|member| matches!(member.state(), State::Waiting | State::Blocked | State::Nominated)),
         )
@@ -141,16 +142,16 @@ impl Cache {
     /// Returns the same for one pod.
     #[must_use]
     pub fn pod_message(&self, member: &Member, refusal: &Refusal) -> String {
-        self.with_kept_volumes(refusal, [member].into_iter())
+        self.with_kept_volumes(Some(&member.facts.group), refusal, [member].into_iter())
     }
 
-    fn with_kept_volumes<'a>(&self, refusal: &Refusal, members: impl Iterator<Item = &'a Member>) -> String {
+    fn with_kept_volumes<'a>(&self, own: Option<&GroupKey>, refusal: &Refusal, members: impl Iterator<Item = &'a Member>) -> String {
         let message = refusal.message();
         // Those are placed, and their claims are named where they get no volume in time.
         if matches!(refusal, Refusal::Volumes { .. } | Refusal::Unanswered { .. }) {
             return message;
         }
-        let message = message + &self.who_holds(refusal);
+        let message = message + &self.who_holds(own, refusal);
         let members: Vec<&Member> = members.collect();
         let unserved = members.first().filter(|_| matches!(refusal.code(), Code::NoVolume | Code::NotEnoughStorage));
         let message = match unserved.and_then(|member| self.unserved_claim(member)) {

@@ -89,7 +89,7 @@ fn settle_without(
         u32::MAX,
     );
     gone.iter().for_each(|uid| placer.trial().set_aside(uid));
-    let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable }) {
+    let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable, charged: true }) {
         Ok(_) if keep => Ok(placer.commit()),
         Ok(_) => {
             drop(placer);

@@ -16,11 +16,20 @@ use super::SchedulingState;
 /// How many PodGroups that wait for a queue say so, and how many of their pods. The other ones say what was so when they were tried last. It is
 /// as many as may be written at once where only amounts have changed.
 const FIRST: usize = 20;
+/// How many that wait for a queue are looked at.
+const LOOKED_AT: usize = 1_000;
 
 impl SchedulingState {
     /// Brings up to date what the first PodGroups say that wait for a queue of which something changed. Returns these PodGroups.
     pub(super) fn follow_queues(&mut self) -> Vec<GroupKey> {
-        let first = |queue: &Arc<str>| self.requeue.waiting_for(queue).take(FIRST).cloned().collect::<Vec<_>>();
+        // Some of those below `root` wait for nodes.
+        let lacks_quota = |key: &&GroupKey| {
+            let refusal = self.cache.groups.get(*key).and_then(|group| group.refusal.as_ref());
+            refusal.is_some_and(|refusal| matches!(refusal.cause(), Refusal::Ceiling(_)))
+        };
+        let first = |queue: &Arc<str>| -> Vec<GroupKey> {
+            self.requeue.waiting_for(queue).take(LOOKED_AT).filter(lacks_quota).take(FIRST).cloned().collect()
+        };
         let waiting: Vec<Vec<GroupKey>> = self.cache.dirty_queues().iter().map(first).collect();
         let mut told = Vec::new();
         for keys in waiting {
@@ -73,7 +82,11 @@ impl SchedulingState {
                 Err(QueueRefusal::Ceiling(ceiling)) => Some(ceiling),
                 _ => None,
             },
-            _ => quota.refusals(&facts.queue, &asked).into_iter().find(|now| now.queue == before.queue && now.bound == before.bound),
+            _ => {
+                let refusals = quota.refusals(&facts.queue, &asked).into_iter();
+                // With `--admit-by=nodes` it is what the nodes offer that refuses.
+                refusals.chain(quota.within_nodes(&asked).err()).find(|now| now.queue == before.queue && now.bound == before.bound)
+            }
         }
     }
 }
