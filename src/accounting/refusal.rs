@@ -41,6 +41,14 @@ pub struct Ceiling {
     pub bound: Bound,
 }
 
+impl Ceiling {
+    /// Whether it might take the request if nothing were reserved.
+    #[must_use]
+    pub fn fits_without_reservations(&self) -> bool {
+        self.used.minus(self.reserved).plus(self.asked) <= self.limit
+    }
+}
+
 /// The kind of a ceiling.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bound {

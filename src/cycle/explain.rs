@@ -357,10 +357,12 @@ impl Refusal {
 
     /// The same refusal by a ceiling, with other amounts.
     pub(in crate::cycle) fn with_ceiling(&self, ceiling: Ceiling) -> Self {
-        if let Self::WithoutPreemption { refusal, why } = self {
-            return Self::WithoutPreemption { refusal: Arc::new(refusal.with_ceiling(ceiling)), why: Arc::clone(why) };
+        match self {
+            Self::WithoutPreemption { refusal, why } => {
+                Self::WithoutPreemption { refusal: Arc::new(refusal.with_ceiling(ceiling)), why: Arc::clone(why) }
+            }
+            _ => Self::Ceiling(ceiling),
         }
-        Self::Ceiling(ceiling)
     }
 
     /// The reason of the PodGroup's condition, in Volcano's words.

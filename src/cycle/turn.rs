@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::accounting::{Bound, Placement};
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
-use crate::resources::{Amount, ResourceName};
+use crate::resources::{Amount, ResourceName, Resources};
 
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
@@ -30,6 +30,8 @@ pub(super) struct Want {
     pub(super) incomplete: Option<Refusal>,
     /// The number of members that had their turn: a satisfied PodGroup places one in a turn.
     next: usize,
+    /// Whether only what later PodGroups have reserved keeps it from being admitted.
+    is_before_reservations: bool,
     /// Why a member found no node in an earlier turn.
     refusal: Option<Arc<Refusal>>,
     /// The members that found no node.
@@ -71,7 +73,7 @@ pub(super) fn take_turn(
 impl Want {
     /// Creates the entry of a PodGroup that had no turn yet.
     pub(super) fn new(key: &GroupKey, gang: Gang, members: Vec<Uid>) -> Self {
-        Self { key: key.clone(), gang, members, incomplete: None, next: 0, refusal: None, unplaced: Vec::new() }
+        Self { key: key.clone(), gang, members, incomplete: None, next: 0, is_before_reservations: false, refusal: None, unplaced: Vec::new() }
     }
 
     /// The members that had no turn yet.
@@ -102,7 +104,13 @@ impl Ongoing<'_> {
         let needed = usize::try_from(want.gang.needed).unwrap_or(usize::MAX);
         let together = want.remaining().get(..needed).unwrap_or_else(|| want.remaining());
         match admit::admit(&mut self.state.cache, &want.key, together, self.policy.admit_within_nodes) {
-            Err(refusal) => Some(self.not_admitted(want, refusal)),
+            Err(refusal) => {
+                let asked = admit::requested(&self.state.cache, &want.key);
+                // What has to fit in the nodes as well waits until it does.
+                let waits = want.remaining().is_empty() || self.policy.admit_within_nodes;
+                let way = if waits { Vec::new() } else { self.that_give_way(want, &asked, &refusal) };
+                if way.is_empty() { Some(self.not_admitted(want, refusal)) } else { self.place_first(want, &way) }
+            }
             Ok(admitted) if want.remaining().is_empty() => Some(self.admitted(want, admitted)),
             Ok(admitted) => self.place_gang(want, admitted),
         }
@@ -167,11 +175,40 @@ impl Ongoing<'_> {
         reservation::free_surplus(&mut self.state.cache, &want.key, &reserved, &placements);
         self.plan.binds.extend(self.state.assume_all(&want.key, &placements, None));
         reservation::keep_rest(&mut self.state.cache, &want.key, minimum);
+        self.gang_is_placed(want);
+        None
+    }
+
+    /// Places what is needed together where only reservations of PodGroups that come later are in the way: they give way as soon as nodes have
+    /// room, and not before. Meanwhile it reserves nothing.
+    fn place_first(&mut self, want: &mut Want, way: &[GroupKey]) -> Option<Turn> {
+        self.state.revoke_admission(&want.key);
+        want.is_before_reservations = true;
+        match self.place_without(want, want.remaining(), want.needed(), way) {
+            Err(refusal) => {
+                let refusal = self.with_what_exceeds(want, refusal);
+                self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), false));
+                Some(self.waits(want, refusal))
+            }
+            Ok(placements) => {
+                self.plan.binds.extend(self.state.assume_all(&want.key, &placements, None));
+                self.gang_is_placed(want);
+                None
+            }
+        }
+    }
+
+    fn gang_is_placed(&mut self, want: &mut Want) {
         self.state.satisfied(&want.key, self.now, self.policy.rest_time());
         want.gang = Gang::default();
         want.members.retain(|uid| self.state.cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
-        None
+    }
+
+    /// Returns the PodGroups whose reservations give way to this one where they are all that is in the way (A4).
+    fn that_give_way(&mut self, want: &Want, asked: &Resources, refusal: &Refusal) -> Vec<GroupKey> {
+        let Refusal::Ceiling(ceiling) = refusal else { return Vec::new() };
+        self.state.cache.that_give_way(&want.key, self.queue, asked, ceiling)
     }
 
     /// Adds to the refusal of the nodes of what the gang requests more than all nodes offer together, if it does.
@@ -193,7 +230,7 @@ impl Ongoing<'_> {
     fn one_further(&mut self, want: &mut Want) {
         let reserved = self.state.cache.groups.get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
         let one = want.remaining().get(..1).unwrap_or_default().to_vec();
-        match self.leaves_room(&one).and_then(|()| self.place(want, &one, [1, 0])) {
+        match self.leaves_room(&one).and_then(|()| self.place_one(want, &one)) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in &one {
@@ -211,6 +248,20 @@ impl Ongoing<'_> {
             }
         }
         want.next = want.next.saturating_add(1);
+    }
+
+    fn place_one(&mut self, want: &mut Want, one: &[Uid]) -> Result<Vec<Placement>, Refusal> {
+        let refusal = match self.place(want, one, [1, 0]) {
+            Ok(placements) => return Ok(placements),
+            Err(refusal) => refusal,
+        };
+        let asked = request_of(&self.state.cache.pods, one);
+        let way = self.that_give_way(want, &asked, &refusal);
+        if way.is_empty() {
+            return Err(refusal);
+        }
+        want.is_before_reservations = true;
+        self.place_without(want, one, [1, 0], &way)
     }
 
     /// Checks that these further members leave room for what other PodGroups have reserved (A7).
@@ -232,7 +283,18 @@ impl Ongoing<'_> {
     }
 
     /// Places so many of these members, or none; the first ones must be among them.
-    fn place(&mut self, want: &Want, members: &[Uid], [needed, first]: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
+    fn place(&mut self, want: &Want, members: &[Uid], counts: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
+        self.place_without(want, members, counts, &[])
+    }
+
+    /// Does the same without what these PodGroups have reserved. They are admitted no more where the members find places.
+    fn place_without(
+        &mut self,
+        want: &Want,
+        members: &[Uid],
+        [needed, first]: [u32; 2],
+        way: &[GroupKey],
+    ) -> Result<Vec<Placement>, Refusal> {
         let group = self.state.cache.groups.get(&want.key);
         let (last, reservation): (BTreeSet<Arc<str>>, _) =
             group.map(|group| (group.retry.last.clone(), group.admission.reservation.clone())).unwrap_or_default();
@@ -243,6 +305,8 @@ impl Ongoing<'_> {
             self.state.cache.accounting.quota().within_entitlement(queue, &asked)?;
         }
         let barred = self.state.cache.barred_groups(queue);
+        let reserved_by = |key: &GroupKey| self.state.cache.groups.get(key).and_then(|group| group.admission.reservation.clone());
+        let reservations: Vec<Arc<str>> = reservation.into_iter().chain(way.iter().filter_map(reserved_by)).collect();
         let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = &mut self.state.cache;
         let mut placer = Placer::new(
             State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others },
@@ -251,11 +315,15 @@ impl Ongoing<'_> {
             u32::MAX,
         );
         // Its reservation is not in its own way (A4), and is gone once the PodGroup is placed.
-        reservation.iter().for_each(|name| placer.trial().release_reservation(name));
+        reservations.iter().for_each(|name| placer.trial().release_reservation(name));
         self.state.nominations.kept_for(&want.key).iter().for_each(|place| placer.trial().set_aside(&place.uid));
         let pods = to_place(pods, members);
         match placer.place(&Attempt { queue, pods: &pods, needed, first, preemptable, charged: false }) {
-            Ok(_) => Ok(placer.commit()),
+            Ok(_) => {
+                let placements = placer.commit();
+                way.iter().for_each(|key| self.state.give_way(key));
+                Ok(placements)
+            }
             Err(not) => Err(*not.refusal),
         }
     }
@@ -270,16 +338,25 @@ impl Ongoing<'_> {
         };
         let comes_first = !want.unplaced.is_empty() && self.is_first(&want);
         self.state.judge_group(&want.key, Some(refusal));
+        self.park_for_both(&want);
         if !want.unplaced.is_empty() && self.state.nominated(&want.key).is_none() {
             self.unplaced.push(Unplaced::further(&want.key, self.queue, want.unplaced));
         }
         if comes_first { Turn::First } else { Turn::Over }
     }
 
+    /// One that nodes refused, and that would be admitted if a later PodGroup had reserved less, waits for either.
+    fn park_for_both(&mut self, want: &Want) {
+        if want.is_before_reservations {
+            self.state.requeue.park_for_nodes_and_quota(&self.state.cache, &want.key);
+        }
+    }
+
     /// Records that the PodGroup found no room in its turn.
     fn waits(&mut self, want: &Want, refusal: Refusal) -> Turn {
         let comes_first = self.is_first(want);
         self.state.refuse(&want.key, &Arc::new(refusal));
+        self.park_for_both(want);
         if comes_first { Turn::First } else { Turn::Over }
     }
 

@@ -16,6 +16,7 @@ use crate::accounting::{Ceiling, QueueRefusal, Quota};
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
+use crate::cycle::cache::reservation::Rest;
 use crate::cycle::cache::{self, Cache, gang};
 use crate::cycle::explain::{Explanation, Refusal};
 
@@ -95,8 +96,10 @@ fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<Grou
     let group = cache.groups.get(key)?;
     let facts = group.facts.clone()?;
     let mut asked = cache::request_of(&cache.pods, needed);
-    // The members know best what they request. What podgroup-controller wrote is an estimate from their template.
-    if let Some(minimum) = facts.min_resources.as_ref().filter(|_| needed.is_empty() || !facts.managed) {
+    // The members know best what they request. What podgroup-controller wrote is an estimate from their template. Where it had its minimum,
+    // what a user states beyond is the rest, which is reserved once (A4).
+    let begins = group.admission.rest == Rest::Owed || !gang::had_its_places(group, &facts);
+    if let Some(minimum) = facts.min_resources.as_ref().filter(|_| begins && (needed.is_empty() || !facts.managed)) {
         let mut stated = minimum.clone();
         stated.sub(&group.charged);
         asked.max_each(&stated.without_negative());

@@ -12,7 +12,7 @@ use crate::resources::Resources;
 
 use super::gang::Count;
 use super::partial_gang::PartialGang;
-use super::phase::was_scheduled;
+use super::phase::{succeeded_enough, was_scheduled};
 use super::pods::{Member, State};
 use super::reservation::{Admission, Rest};
 use super::successes::Successes;
@@ -114,11 +114,14 @@ impl Group {
         !self.waiting.is_empty() || self.counts.nominated > 0
     }
 
-    /// Its owner tries again. What succeeded before, and has no pod any more, was for the last time.
+    /// Its owner tries again. If as many had succeeded as were to, what has no pod any more was for the last time. Else what failed or was lost
+    /// is made again, and the successes count.
     fn begin_anew(&mut self) {
         self.ended = false;
-        self.successes.forget();
         self.admission.rest = Rest::Owed;
+        if self.facts.as_ref().is_some_and(|facts| succeeded_enough(self, facts)) {
+            self.successes.forget();
+        }
     }
 
     /// A pod of it comes that was not known. Where all others are gone, also those that succeeded, all of it is made again. A Job says itself
@@ -126,6 +129,7 @@ impl Group {
     pub(super) fn comes(&mut self) {
         let says_itself = self.facts.as_ref().is_some_and(|facts| facts.completions.is_some());
         if self.members.is_empty() && self.successes.number() > 0 && !says_itself {
+            self.successes.forget();
             self.begin_anew();
         }
     }

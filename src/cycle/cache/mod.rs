@@ -24,6 +24,7 @@ pub(in crate::cycle) mod counter;
 mod demands;
 mod foreign;
 pub mod gang;
+mod gives_way;
 mod group;
 mod holders;
 mod nodes;
@@ -125,6 +126,8 @@ pub struct Cache {
     reserved_first: ReservedMinimums,
     /// The same by the creation of the PodGroup.
     first_by_age: BTreeMap<(Timestamp, Option<GroupKey>), (Arc<str>, Resources)>,
+    /// By queue: the last PodGroup that has reserved something, as far as a cycle asked for it.
+    pub(in crate::cycle) last_reserved: gives_way::LastReserved,
     /// By queue: what PodGroups were admitted for within the entitlement, and have not reserved as they lack members (A3). No entry is zero.
     unreserved: BTreeMap<Arc<str>, Resources>,
     /// What of it counted for members of other queues at the last check, by the queue of the reservations.
@@ -169,6 +172,7 @@ impl Cache {
             queues: queues::Queues::default(),
             reserved_first: ReservedMinimums::default(),
             first_by_age: BTreeMap::new(),
+            last_reserved: gives_way::LastReserved::default(),
             unreserved: BTreeMap::new(),
             counted_minimums: BTreeMap::new(),
             room_if_empty: nodes::RoomIfEmpty::new(),

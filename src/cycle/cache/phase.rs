@@ -66,14 +66,21 @@ pub(super) fn live(group: &Group) -> u32 {
     placed.saturating_add(counts.gated).saturating_add(counts.nominated).saturating_add(waiting(group))
 }
 
-/// Whether the PodGroup has ended: no member lives, and all that are there have ended, or as many succeeded as are to. It remains so when its
-/// pods are deleted, even before the status was written (a Job with a TTL). A new member ends that: its owner tries again.
+/// Whether the PodGroup has ended: no member lives, and all that are there have ended, or as many succeeded as are to. Where it says how many
+/// are to succeed, successes alone are no end before. It remains so when its pods are deleted, even before the status was written (a Job with
+/// a TTL). A new member ends that: its owner tries again.
 #[must_use]
 pub fn has_ended(group: &Group, facts: &GroupFacts) -> bool {
-    let all = u32::try_from(group.members.len())
-        .is_ok_and(|members| members > 0 && members == group.counts.succeeded.saturating_add(group.counts.failed));
-    let enough = Count::of(group, facts).succeeded >= facts.completions.unwrap_or(facts.min_member).max(1);
-    live(group) == 0 && (all || enough || group.ended || facts.is_over())
+    let counts = group.counts;
+    let all =
+        u32::try_from(group.members.len()).is_ok_and(|members| members > 0 && members == counts.succeeded.saturating_add(counts.failed));
+    let more_to_come = facts.completions.is_some() && counts.failed == 0;
+    live(group) == 0 && (all && !more_to_come || succeeded_enough(group, facts) || group.ended || facts.is_over())
+}
+
+/// Whether as many members succeeded as are to.
+pub(super) fn succeeded_enough(group: &Group, facts: &GroupFacts) -> bool {
+    Count::of(group, facts).succeeded >= facts.completions.unwrap_or(facts.min_member).max(1)
 }
 
 /// Returns the number of members with a node that counts for the status: binds with an unknown outcome, and members that are held for

@@ -11,7 +11,7 @@ use crate::api::{GroupFacts, GroupKey};
 use crate::resources::Resources;
 
 use super::gang::{has_its_places, is_owed_a_beginning};
-use super::rank::MINIMUMS_PASS;
+use super::rank::{GroupRank, MINIMUMS_PASS};
 use super::{Cache, Change, Group, Wake};
 
 static NOTHING: Resources = Resources::new();
@@ -39,6 +39,8 @@ pub struct Admission {
     first: Option<(Arc<str>, Resources)>,
     /// The creation under which that is filed.
     first_of: Timestamp,
+    /// The rank of its reservation, and whether that gives way to one before it; none where it reserves nothing.
+    pub(super) gives_way: Option<(GroupRank, bool)>,
 }
 
 /// Whether members beyond the minimum of other PodGroups leave room for the reservation of a PodGroup (A7).
@@ -299,6 +301,9 @@ impl Cache {
             let name = group.admission.reservation.get_or_insert_with(|| Arc::from(key.to_string()));
             self.accounting.reserve(name, queue, amounts);
             self.dirty_path(queue);
+            if let Some(rank) = self.groups.get(key).and_then(|group| Some(self.rank_of_reservation(group, group.facts.as_ref()?))) {
+                self.last_reserved.add(queue, rank);
+            }
         }
         self.update_first(key);
     }

@@ -19,6 +19,13 @@ impl Requeue {
         let Some(facts) = &group.facts else { return };
         self.refused(key, blocker(cache, group, facts, refusal));
     }
+
+    /// The PodGroup was refused by nodes, and would not be admitted either: it waits for a change of any of the two.
+    pub(in crate::cycle) fn park_for_nodes_and_quota(&mut self, cache: &Cache, key: &GroupKey) {
+        let Some(group) = cache.groups.get(key) else { return };
+        let members = group.waiting.iter().filter_map(|uid| cache.pods.get(uid));
+        self.refused(key, Blocker::Members(members.filter_map(|member| member.class).collect()));
+    }
 }
 
 /// Returns what has to change before the PodGroup can succeed.

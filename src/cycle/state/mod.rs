@@ -282,6 +282,7 @@ impl SchedulingState {
         self.cache.notice_placement(key);
         reservation::shrink(&mut self.cache, key);
         self.drop_needless_places(key);
+        self.cache.notice_way(key);
         self.park(key);
         self.cache.update_demand(key);
         // That a PodGroup is gone may help others: the next cycle has to run.
@@ -340,6 +341,12 @@ impl SchedulingState {
     /// Revokes the admission: the PodGroup is Pending and reserves nothing.
     pub(in crate::cycle) fn revoke_admission(&mut self, key: &GroupKey) {
         reservation::revoke(&mut self.cache, &mut self.requeue.timers, key);
+    }
+
+    /// Takes the reservation of the PodGroup for one that comes before it. It asks again in the next cycle.
+    pub(in crate::cycle) fn give_way(&mut self, key: &GroupKey) {
+        self.revoke_admission(key);
+        self.requeue.try_again(key);
     }
 
     /// Admits the PodGroup without a reservation, if its queue is open.

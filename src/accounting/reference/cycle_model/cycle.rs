@@ -159,6 +159,14 @@ impl CycleModel {
             let lacks_members = want.left == 0;
             if !self.admit(&group, lacks_members) {
                 self.revoke(&group);
+                // A4: what later PodGroups of the queue have reserved gives way where nodes have room.
+                let asked = self.asked(&group);
+                if !lacks_members && self.place_without_later(&group, want.needed, &asked, binds)? {
+                    self.minimum_is_placed(&group, now);
+                    want.left -= want.needed;
+                    want.needed = 0;
+                    return Ok(if want.left > 0 { Turn::Again } else { Turn::Over });
+                }
                 let asks_later = want.left == 0 && self.life(&group).backs_off_until > now;
                 return Ok(if asks_later { Turn::Over } else { Turn::WaitsForRoom });
             }
@@ -182,7 +190,13 @@ impl CycleModel {
             want.needed = 0;
         } else {
             let leaves_room = self.leaves_room(&group, want.passed, now);
-            let placed = leaves_room && self.place(&group, 1, binds)?;
+            let mut placed = leaves_room && self.place(&group, 1, binds)?;
+            if leaves_room
+                && !placed
+                && let Some(asks) = self.waiting(&group).first().map(|uid| self.members[uid].asks.clone())
+            {
+                placed = self.place_without_later(&group, 1, &asks, binds)?;
+            }
             want.passed += usize::from(!placed);
             want.failed |= leaves_room && !placed;
             want.left -= 1;
@@ -226,8 +240,58 @@ impl CycleModel {
 
     /// Places `count` members or none; where there is room for them, they are the next binds.
     fn place<'a>(&mut self, group: &str, count: usize, binds: &mut impl Iterator<Item = &'a Bind>) -> Result<bool, String> {
+        let cluster = self.cluster().without_reservation(group);
+        self.place_in(&cluster, group, count, binds)
+    }
+
+    /// A4: places them where only what later PodGroups of the queue have reserved is in the way. The last of these give way, so many as are
+    /// in the way, and only if there is room on nodes.
+    fn place_without_later<'a>(
+        &mut self,
+        group: &str,
+        count: usize,
+        asked: &Amounts,
+        binds: &mut impl Iterator<Item = &'a Bind>,
+    ) -> Result<bool, String> {
+        let (own, queue) = (self.rank(group), self.groups[group].queue.clone());
+        let mut cluster = self.cluster().without_reservation(group);
+        if fits(&cluster, &queue, asked).is_ok() {
+            return Ok(false);
+        }
+        // It counts from the creation of its PodGroup, or of the oldest waiting member if that is older.
+        let holds = |name: &str| {
+            let rank = self.rank(name);
+            (rank.0, false, rank.2.min(self.groups[name].created), rank.3, rank.4)
+        };
+        let may = |name: &&String| {
+            let of_queue = **name != *group && self.groups.get(*name).is_some_and(|spec| spec.queue == queue);
+            of_queue && holds(name) > own && !self.is_satisfied(name) && !self.is_partially_bound(name)
+        };
+        let reserving = cluster.reservations.keys().filter(may).filter(|name| self.lives[*name].kept.is_empty());
+        let mut later: Vec<(Rank, String)> = reserving.map(|name| (holds(name), name.clone())).collect();
+        later.sort();
+        let mut way = Vec::new();
+        while fits(&cluster, &queue, asked).is_err() {
+            let Some((_, last)) = later.pop() else { return Ok(false) };
+            cluster = cluster.without_reservation(&last);
+            way.push(last);
+        }
+        let placed = self.place_in(&cluster, group, count, binds)?;
+        if placed {
+            way.iter().for_each(|name| self.revoke(name));
+        }
+        Ok(placed)
+    }
+
+    fn place_in<'a>(
+        &mut self,
+        cluster: &Cluster,
+        group: &str,
+        count: usize,
+        binds: &mut impl Iterator<Item = &'a Bind>,
+    ) -> Result<bool, String> {
         let queue = self.groups[group].queue.clone();
-        if !self.find_places(&self.cluster().without_reservation(group), group, count) {
+        if !self.find_places(cluster, group, count) {
             return Ok(false);
         }
         for _ in 0..count {

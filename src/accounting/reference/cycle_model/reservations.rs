@@ -100,13 +100,19 @@ impl CycleModel {
         }
     }
 
-    /// Whether no member lives, and all that are there have ended, or as many succeeded as are to. A new member ends that.
+    /// Whether no member lives, and all that are there have ended, or as many succeeded as are to. Where it says how many are to succeed,
+    /// successes alone are no end before. A new member ends that.
     fn has_ended(&self, group: &str) -> bool {
         let spec = &self.groups[group];
         let ended = |state: &super::MemberState| matches!(state, super::MemberState::Succeeded | super::MemberState::Failed);
         let (all, over) = (self.count(group, |_| true), self.count(group, ended));
-        let enough = self.succeeded(group) >= spec.completions.unwrap_or(spec.min_member).max(1);
-        all == over && (all > 0 || enough || spec.over || self.lives.get(group).is_some_and(|life| life.ended))
+        let enough = self.has_succeeded_enough(group, spec);
+        let failed = self.count(group, |state| *state == super::MemberState::Failed);
+        all == over
+            && (all > 0 && (spec.completions.is_none() || failed > 0)
+                || enough
+                || spec.over
+                || self.lives.get(group).is_some_and(|life| life.ended))
     }
 
     /// A5: whether a gang is partially bound and its other members exist. A gang that had its minimum, still has it, and asks for more does
