@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -312,6 +312,8 @@ pub struct ClaimSource {
 pub struct PodStatus {
     /// Pending, Running, Succeeded, Failed or Unknown.
     pub phase: String,
+    /// When the kubelet of its node saw it first.
+    pub start_time: Option<Time>,
     /// The conditions.
     pub conditions: Vec<PodCondition>,
     /// The node that is nominated for the pod while others leave it. This program writes it.

@@ -97,6 +97,8 @@ pub struct PodFacts {
     pub grace: Duration,
     /// When it was created, in whole seconds; 1970 where the object does not say it.
     pub created: Timestamp,
+    /// When its node saw it first, in whole seconds, once it has ended; none where the object does not say it.
+    pub ran_from: Option<Timestamp>,
     /// Its PodGroup, which may not exist.
     pub group: GroupKey,
     /// Whether an annotation names its PodGroup.
@@ -182,6 +184,7 @@ impl PodFacts {
                 .termination_grace_period_seconds
                 .map_or(GRACE, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
             created: meta.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            ran_from: pod.status.start_time.as_ref().filter(|_| phase_of(&pod.status.phase).ended()).map(|time| time.0),
             group: group_of(meta),
             names_group: [GROUP_NAME, GROUP_NAME_OLD].iter().any(names),
             charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),

@@ -79,6 +79,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         ready: false,
         grace: Duration::from_secs(30),
         created: Timestamp::UNIX_EPOCH,
+        ran_from: None,
         group: GroupKey::new(namespace, group),
         names_group: true,
         charged_queue: None,

@@ -49,6 +49,7 @@ impl Kubelet {
             {
                 let mut running = pod;
                 running["status"]["phase"] = "Running".into();
+                running["status"]["startTime"] = store.time().into();
                 set_condition(&mut running, &json!({ "type": "Ready", "status": "True" }));
                 store.change(kind, running);
             }

@@ -138,6 +138,9 @@ impl Group {
         if self.ended && member.lives() {
             self.begin_anew();
         }
+        if member.of_earlier {
+            return;
+        }
         self.tally(member, |number| *number = number.saturating_add(1));
         let uid = &member.facts.uid;
         self.members.insert(uid.clone());
@@ -224,6 +227,7 @@ impl Cache {
         if old.is_none() && was_scheduled(&facts) {
             group.admission.rest = Rest::Over;
         }
+        let begins = old.is_none_or(|old| old.uid != facts.uid);
         group.facts = Some(Arc::new(facts));
         if asks_otherwise {
             self.changed(Change::Request(key.clone()));
@@ -241,6 +245,9 @@ impl Cache {
             // What it wants moves with it, even where its demand and its reservation together stay the same.
             self.sharing.shares = None;
             self.recharge(&key);
+        }
+        if begins {
+            self.recount_ended(&key);
         }
         self.changed(Change::Group(key));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::accounting::Placement;
 use crate::api::names::DEFAULT_QUEUE;
 use crate::api::pod_facts::PodPhase;
-use crate::api::{PodFacts, Uid};
+use crate::api::{GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::class::ClassId;
@@ -31,6 +31,8 @@ pub struct Member {
     pub class: Option<ClassId>,
     /// Why it waits, as the last cycle found; none where it does not wait or no cycle has tried it.
     pub refusal: Option<Arc<Refusal>>,
+    /// Whether it ended and ran for an earlier PodGroup of that name.
+    pub of_earlier: bool,
 }
 
 /// A decision that the watch has not shown yet.
@@ -69,7 +71,7 @@ pub enum State {
     Succeeded,
     /// It failed.
     Failed,
-    /// It is being deleted and never had a node.
+    /// It is being deleted and never had a node, or it ended for an earlier PodGroup of that name.
     Gone,
 }
 
@@ -88,6 +90,7 @@ impl Member {
     pub fn state(&self) -> State {
         let facts = &self.facts;
         match facts.phase {
+            _ if self.of_earlier => return State::Gone,
             PodPhase::Succeeded => return State::Succeeded,
             PodPhase::Failed => return State::Failed,
             PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {}
@@ -173,7 +176,7 @@ impl Cache {
         let place = on.or_else(|| nominated.as_ref().map(|nominated| Place::nominated(&nominated.node)));
         self.count_on(&facts, place.filter(|_| !ended));
         let waiting = facts.node.is_none().then(|| facts.group.clone());
-        self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal });
+        self.attach(Member { facts: Arc::new(facts), assumed, nominated, class: None, refusal, of_earlier: false });
         if !left_before && self.leaving.contains_key(&uid) {
             self.termination_began();
         }
@@ -339,6 +342,7 @@ impl Cache {
 
     /// Puts the pod into the counts of its PodGroup.
     pub(in crate::cycle) fn attach(&mut self, mut member: Member) {
+        member.of_earlier = self.ran_for_an_earlier_group(&member.facts);
         if member.state() == State::Waiting {
             self.join_class(&mut member);
         }
@@ -356,6 +360,24 @@ impl Cache {
         self.dirty.pods.insert(member.facts.uid.clone());
         self.pods.insert(member.facts.uid.clone(), member);
         self.changed(Change::Group(key));
+    }
+
+    /// Whether the pod has ended, and began before its PodGroup was created: a PodGroup that a user or an operator makes again under its name
+    /// begins anew, and what ended before counts for nothing. A PodGroup of our controller follows its pods.
+    fn ran_for_an_earlier_group(&self, facts: &PodFacts) -> bool {
+        let group = self.groups.get(&facts.group).and_then(|group| group.facts.as_ref()).filter(|group| !group.managed);
+        facts.phase.ended() && group.zip(facts.ran_from).is_some_and(|(group, from)| from < group.created)
+    }
+
+    /// The PodGroup was made (again): counts its members that have ended anew.
+    pub(super) fn recount_ended(&mut self, key: &GroupKey) {
+        let members = self.groups.get(key).into_iter().flat_map(|group| &group.members);
+        let ended = members.filter(|uid| self.pods.get(*uid).is_some_and(|member| member.facts.phase.ended()));
+        for uid in ended.cloned().collect::<Vec<_>>() {
+            if let Some(member) = self.detach(&uid) {
+                self.attach(member);
+            }
+        }
     }
 
     /// The pod as a victim of an eviction; none where it is unknown or not charged to a queue.
