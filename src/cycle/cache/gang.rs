@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{GroupFacts, PodFacts, Uid};
+use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 
 use crate::cycle::explain::Refusal;
@@ -192,6 +192,14 @@ const FIRST_INDEX: &[(&str, &str)] = &[
     ("apps.kubernetes.io/pod-index", "0"),
     ("leaderworkerset.sigs.k8s.io/worker-index", "0"),
 ];
+
+impl Cache {
+    /// Returns the [`leader`] of the PodGroup.
+    pub(in crate::cycle) fn leader_of(&self, key: &GroupKey) -> Option<&Uid> {
+        let group = self.groups.get(key)?;
+        leader(&self.pods, group, group.facts.as_deref()?)
+    }
+}
 
 /// Returns how many members its minimum lacks, that of each task included.
 pub(in crate::cycle) fn missing(group: &Group, facts: &GroupFacts) -> u32 {

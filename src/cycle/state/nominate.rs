@@ -72,7 +72,11 @@ impl SchedulingState {
         let waited_for = there.iter().map(|victim| victim.uid.clone()).collect();
         let id = self.enter_nomination(key, places, waited_for, why_nominated(&there, lack), until)?;
         let leaving = |uid: &Uid| self.cache.pods.get(uid).is_some_and(|member| member.facts.deleting);
-        let victims = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
+        let mut victims: Vec<Victim> = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
+        // An eviction that ends midway leaves the members on which others depend.
+        let groups: BTreeSet<&GroupKey> = victims.iter().map(|victim| &victim.group).collect();
+        let leaders: BTreeSet<Uid> = groups.into_iter().filter_map(|key| self.cache.leader_of(key).cloned()).collect();
+        victims.sort_by_key(|victim| leaders.contains(&victim.uid));
         Some(Eviction { nomination: id, group: key.clone(), group_uid, queue, cause, victims })
     }
 
