@@ -299,11 +299,6 @@ impl Ongoing<'_> {
         let (last, reservation): (BTreeSet<Arc<str>>, _) =
             group.map(|group| (group.retry.last.clone(), group.admission.reservation.clone())).unwrap_or_default();
         let (queue, preemptable) = (&**self.queue, self.state.cache.may_borrow(&want.key));
-        // All of it is asked at once: members that are placed on trial are not used.
-        if !preemptable && usize::try_from(needed) == Ok(members.len()) {
-            let asked = request_of(&self.state.cache.pods, members);
-            self.state.cache.accounting.quota().within_entitlement(queue, &asked)?;
-        }
         let barred = self.state.cache.barred_groups(queue);
         let reserved_by = |key: &GroupKey| self.state.cache.groups.get(key).and_then(|group| group.admission.reservation.clone());
         let reservations: Vec<Arc<str>> = reservation.into_iter().chain(way.iter().filter_map(reserved_by)).collect();
@@ -317,8 +312,16 @@ impl Ongoing<'_> {
         // Its reservation is not in its own way (A4), and is gone once the PodGroup is placed.
         reservations.iter().for_each(|name| placer.trial().release_reservation(name));
         self.state.nominations.kept_for(&want.key).iter().for_each(|place| placer.trial().set_aside(&place.uid));
-        let pods = to_place(pods, members);
-        match placer.place(&Attempt { queue, pods: &pods, needed, first, preemptable, charged: false }) {
+        let to_place = to_place(pods, members);
+        // All of it is asked at once: members that are placed on trial are not used.
+        if usize::try_from(needed) == Ok(members.len()) {
+            let asked = request_of(pods, members);
+            placer.accounting().fits_queue(queue, &asked)?;
+            if !preemptable || needed > 1 && to_place.iter().any(|pod| !pod.facts.preemptable) {
+                placer.accounting().quota().within_entitlement(queue, &asked)?;
+            }
+        }
+        match placer.place(&Attempt { queue, pods: &to_place, needed, first, preemptable, charged: false }) {
             Ok(_) => {
                 let placements = placer.commit();
                 way.iter().for_each(|key| self.state.give_way(key));

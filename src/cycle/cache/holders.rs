@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::accounting::{Bound, Ceiling};
 use crate::api::{GroupKey, Uid};
 use crate::cycle::explain::Refusal;
-use crate::resources::{Amount, ResourceName, quantity};
+use crate::resources::{Amount, ResourceName, Resources, quantity};
 
 use super::{Cache, Member};
 
@@ -27,13 +28,11 @@ impl Cache {
     /// Returns the end of a message about a ceiling: what holds it, with amounts, but for the PodGroup itself. Empty for other refusals.
     pub(super) fn who_holds(&self, own: Option<&GroupKey>, refusal: &Refusal) -> String {
         let (Refusal::Ceiling(ceiling) | Refusal::AfterOthers { ceiling, .. }) = refusal.cause() else { return String::new() };
-        let (quota, mut text, dimension) = (self.accounting.quota(), String::new(), &ceiling.dimension);
+        let (mut text, dimension) = (String::new(), &ceiling.dimension);
         if ceiling.reserved.is_positive() {
-            let queues = quota.tree().subtree(&ceiling.queue);
+            let holders = if ceiling.bound == Bound::Minimums { self.come_first(own, dimension) } else { self.reserving(ceiling) };
             let own = own.map(ToString::to_string);
-            let reservations = queues.iter().flat_map(|queue| quota.reservations_in(queue)).filter(|(group, _)| Some(*group) != own.as_deref());
-            let mut holders = reservations.map(|(group, amounts)| (group.to_owned(), amounts.get(dimension)));
-            list(&mut text, RESERVED_BY, dimension, &mut holders);
+            list(&mut text, RESERVED_BY, dimension, &mut holders.into_iter().filter(|(group, _)| Some(group) != own.as_ref()));
         }
         let mut nominated: BTreeMap<String, Amount> = BTreeMap::new();
         for (member, amount) in self.charged_in(self.nominated.iter(), &ceiling.queue, dimension) {
@@ -50,6 +49,32 @@ impl Cache {
             list(&mut text, GUARANTEED_TO, dimension, &mut self.guaranteed(ceiling));
         }
         text
+    }
+
+    /// What PodGroups have reserved in the queue that refuses, and below it.
+    fn reserving(&self, ceiling: &Ceiling) -> Vec<(String, Amount)> {
+        let quota = self.accounting.quota();
+        let queues = quota.tree().subtree(&ceiling.queue);
+        let reservations = queues.iter().flat_map(|queue| quota.reservations_in(queue));
+        reservations.map(|(group, amounts)| (group.to_owned(), amounts.get(&ceiling.dimension))).collect()
+    }
+
+    /// What comes before further members of the PodGroup (A7): what is reserved in other queues only as far as it counts for them.
+    fn come_first(&self, own: Option<&GroupKey>, dimension: &ResourceName) -> Vec<(String, Amount)> {
+        let group = own.and_then(|key| self.groups.get(key));
+        let Some((group, facts)) = group.and_then(|group| Some((group, group.facts.as_ref()?))) else { return Vec::new() };
+        let oldest = self.oldest_waiting(group).unwrap_or_default();
+        let mut counted = self.first_before(oldest).counted(self.accounting.quota());
+        let holders = self.reserving_first(oldest).map(|(key, queue, reserved)| {
+            let mut amount = reserved.get(dimension);
+            if **queue != *facts.queue {
+                let left = counted.entry(Arc::clone(queue)).or_default();
+                amount = amount.min(left.get(dimension));
+                left.sub(&Resources::new().with(dimension.as_str(), amount));
+            }
+            (key.to_string(), amount)
+        });
+        holders.collect()
     }
 
     /// The queues below the one that refuses with a part of the unused guarantees, each with what is its own: what no queue below it keeps.

@@ -52,9 +52,14 @@ impl PartialOrd for GroupRank {
 impl Cache {
     /// The rank of the PodGroup in its queue.
     pub(crate) fn rank(&self, group: &Group, facts: &GroupFacts) -> GroupRank {
-        let oldest = group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.created).min();
+        let oldest = self.oldest_waiting(group);
         let (priority, has_minimum) = (Reverse(self.priority(group)), is_satisfied(group, facts));
         let (lacks_members, oldest) = (oldest.is_none(), oldest.unwrap_or(facts.created));
         GroupRank { priority, lacks_members, has_minimum, oldest, key: facts.key.clone() }
+    }
+
+    /// When its oldest waiting member was created; none where none waits.
+    pub(in crate::cycle) fn oldest_waiting(&self, group: &Group) -> Option<Timestamp> {
+        group.waiting.iter().filter_map(|uid| self.pods.get(uid)).map(|member| member.facts.created).min()
     }
 }

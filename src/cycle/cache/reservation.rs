@@ -195,9 +195,16 @@ impl Cache {
         first
     }
 
+    /// These, each with its PodGroup and its queue.
+    pub(super) fn reserving_first(&self, created: Timestamp) -> impl Iterator<Item = (&GroupKey, &Arc<str>, &Resources)> {
+        let until = last_before(created);
+        let first = self.first_by_age.iter().take_while(move |((at, _), _)| *at <= until);
+        first.filter_map(|((_, key), (queue, amounts))| Some((key.as_ref()?, queue, amounts)))
+    }
+
     /// The reservations of PodGroups that are so much younger that they do not.
     fn younger(&self, created: Timestamp) -> impl Iterator<Item = &(Arc<str>, Resources)> {
-        let from = created.checked_add(MINIMUMS_PASS).unwrap_or(Timestamp::MAX);
+        let from = last_before(created);
         self.first_by_age.range((from, None)..).filter(move |((at, _), _)| *at > from).map(|(_, first)| first)
     }
 
@@ -307,6 +314,11 @@ impl Cache {
         }
         self.update_first(key);
     }
+}
+
+/// When the youngest PodGroup may be created that comes before a further member that was created then.
+fn last_before(created: Timestamp) -> Timestamp {
+    created.checked_add(MINIMUMS_PASS).unwrap_or(Timestamp::MAX)
 }
 
 /// Whether `these` have something in a dimension in which `those` have nothing.

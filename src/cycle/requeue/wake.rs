@@ -93,8 +93,7 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut 
     let (quota, asked) = (cache.accounting().quota(), Resources::new().with(dimension.as_str(), asked));
     if lacking.for_minimums {
         // Of the members that wait the oldest leaves room for the least.
-        let waiting = cache.groups.get(key).into_iter().flat_map(|group| &group.waiting).filter_map(|uid| cache.pods.get(uid));
-        let oldest = waiting.map(|member| member.facts.created).min().unwrap_or_default();
+        let oldest = cache.groups.get(key).and_then(|group| cache.oldest_waiting(group)).unwrap_or_default();
         let before = || cache.reserved_before(&lacking.queue, oldest);
         quota.leaves(&asked, minimums.entry((Arc::clone(&lacking.queue), oldest)).or_insert_with(before)).is_ok()
     } else {

@@ -68,8 +68,7 @@ impl SchedulingState {
         let facts = Arc::clone(group.facts.as_ref()?);
         let asked = Resources::new().with(before.dimension.as_str(), before.asked);
         let reservation = group.admission.reservation.clone();
-        let oldest =
-            group.waiting.iter().filter_map(|uid| cache.pods.get(uid)).map(|member| member.facts.created).min().unwrap_or_default();
+        let oldest = cache.oldest_waiting(group).unwrap_or_default();
         let first = (before.bound == Bound::Minimums).then(|| cache.reserved_before(&facts.queue, oldest));
         let mut trial = cache.accounting.trial();
         // What it has itself is not in its way.
