@@ -30,5 +30,5 @@ pub fn next_member(state: &mut SchedulingState, policy: &Policy, key: &GroupKey)
     // Its reservation is not in its own way (A4).
     reservation.iter().for_each(|name| placer.trial().release_reservation(name));
     let pods = to_place(pods, &members);
-    placer.first_refused(&Attempt { queue: &facts.queue, pods: &pods, needed: gang.needed.max(1), first: 0, preemptable, charged: false })
+    placer.first_refused(&Attempt { queue: &facts.queue, pods: &pods, needed: gang.needed.max(1), first: 0, preemptable, is_due: false })
 }

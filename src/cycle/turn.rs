@@ -73,7 +73,16 @@ pub(super) fn take_turn(
 impl Want {
     /// Creates the entry of a PodGroup that had no turn yet.
     pub(super) fn new(key: &GroupKey, gang: Gang, members: Vec<Uid>) -> Self {
-        Self { key: key.clone(), gang, members, incomplete: None, next: 0, is_before_reservations: false, refusal: None, unplaced: Vec::new() }
+        Self {
+            key: key.clone(),
+            gang,
+            members,
+            incomplete: None,
+            next: 0,
+            is_before_reservations: false,
+            refusal: None,
+            unplaced: Vec::new(),
+        }
     }
 
     /// The members that had no turn yet.
@@ -321,7 +330,7 @@ impl Ongoing<'_> {
                 placer.accounting().quota().within_entitlement(queue, &asked)?;
             }
         }
-        match placer.place(&Attempt { queue, pods: &to_place, needed, first, preemptable, charged: false }) {
+        match placer.place(&Attempt { queue, pods: &to_place, needed, first, preemptable, is_due: false }) {
             Ok(_) => {
                 let placements = placer.commit();
                 way.iter().for_each(|key| self.state.give_way(key));

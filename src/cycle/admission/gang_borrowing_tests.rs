@@ -29,7 +29,7 @@ fn a_gang_does_not_borrow_through_one_member_that_is_not_preemptable() {
         let mut state = two_queues();
         gang_with(&mut state, 3, keeps);
         assert!(at(&mut state, 0).binds.is_empty(), "g-{keeps} keeps the whole gang");
-        let why = "queue \"a\": a non-preemptable PodGroup may not borrow (cpu requested 1, used 2, entitled 2)";
+        let why = "queue \"a\": a non-preemptable PodGroup may not borrow (cpu requested 3, used 0, entitled 2)";
         assert!(message(&state, "g").contains(why), "{}", message(&state, "g"));
         // It may go as a whole now, and borrows.
         state.apply_pod(pod("ns", &format!("g-{keeps}"), "g", &[("cpu", 1)]));

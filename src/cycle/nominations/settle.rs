@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::accounting::{Bound, Placement};
 use crate::api::{GroupKey, Uid};
-use crate::cycle::cache::{Cache, gang};
+use crate::cycle::cache::{Cache, Member, State as PodState, gang};
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::filter::lasting_refusal;
 use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
 use crate::cycle::placement::topology::place::Place;
+use crate::resources::Resources;
 
 use super::Nominations;
 
@@ -66,12 +67,30 @@ fn settle_without(
     keep: bool,
 ) -> Result<Vec<Placement>, Refusal> {
     let all: Vec<Placement> = nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
-    let own = nominations.gangs.get(key).map(|nomination| nomination.places.clone()).unwrap_or_default();
-    let preemptable = cache.may_borrow(key);
+    let own = nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
     for place in &all {
         cache.accounting.withdraw(&place.uid);
         cache.on_nodes.take(&place.uid);
     }
+    let placed = place_nominated(cache, key, own, gone, keep);
+    // The placed members are charged already, and this changes nothing for them.
+    for place in &all {
+        if cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources) {
+            cache.on_nodes.put(&place.uid, Place::nominated(&place.node));
+        }
+    }
+    placed
+}
+
+fn place_nominated(
+    cache: &mut Cache,
+    key: &GroupKey,
+    own: &[Placement],
+    gone: &BTreeSet<Uid>,
+    keep: bool,
+) -> Result<Vec<Placement>, Refusal> {
+    let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
+    is_due(cache, key, queue, own, gone)?;
     let barred = own.first().map(|place| cache.barred_groups(&place.queue)).unwrap_or_default();
     let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = cache;
     let pod = |place| {
@@ -79,7 +98,6 @@ fn settle_without(
         pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
     };
     let members: Vec<Pod<'_>> = own.iter().filter_map(pod).collect();
-    let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
     let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
     // The nodes are given, so no preference is needed.
     let mut placer = Placer::new(
@@ -89,24 +107,35 @@ fn settle_without(
         u32::MAX,
     );
     gone.iter().for_each(|uid| placer.trial().set_aside(uid));
-    let placed = match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable, charged: true }) {
+    // Whether the queue may borrow is asked above.
+    match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable: true, is_due: true }) {
         Ok(_) if keep => Ok(placer.commit()),
-        Ok(_) => {
-            drop(placer);
-            Ok(Vec::new())
-        }
-        Err(not) => {
-            drop(placer);
-            Err(*not.refusal)
-        }
-    };
-    // The placed members are charged already, and this changes nothing for them.
-    for place in &all {
-        if cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources) {
-            cache.on_nodes.put(&place.uid, Place::nominated(&place.node));
-        }
+        Ok(_) => Ok(Vec::new()),
+        Err(not) => Err(*not.refusal),
     }
-    placed
+}
+
+/// Whether the queue has a right to these places, where it must not borrow for them (S3). What it borrows for preemptable pods does not count:
+/// these came after the nomination.
+fn is_due(cache: &mut Cache, key: &GroupKey, queue: &str, places: &[Placement], gone: &BTreeSet<Uid>) -> Result<(), Refusal> {
+    let keeps = |place: &Placement| cache.pods.get(&place.uid).is_some_and(|member| !member.facts.preemptable);
+    if cache.may_borrow(key) && !places.iter().any(keeps) {
+        return Ok(());
+    }
+    let mut asked = Resources::new();
+    places.iter().for_each(|place| asked.add(&place.resources));
+    if cache.accounting.quota().within_entitlement(queue, &asked).is_ok() {
+        return Ok(());
+    }
+    let borrows = |member: &Member| {
+        let group = cache.groups.get(&member.facts.group).and_then(|group| group.facts.as_ref());
+        member.state() == PodState::Placed && member.facts.preemptable && group.is_none_or(|group| group.preemptable)
+    };
+    let borrowers: Vec<Uid> = cache.pods.iter().filter(|(_, member)| borrows(member)).map(|(uid, _)| uid.clone()).collect();
+    let mut trial = cache.accounting.trial();
+    borrowers.iter().chain(gone).for_each(|uid| _ = trial.set_aside(uid));
+    trial.accounting().quota().within_entitlement(queue, &asked)?;
+    Ok(())
 }
 
 /// Returns what becomes of a nomination that could not be settled: it waits while a terminating pod could make the difference, else it

@@ -82,8 +82,8 @@ pub struct Attempt<'a> {
     /// Whether these pods may be preempted, as far as their group decides that. If not, its queue must not borrow for them (S3). Where one of
     /// several pods says so itself, it is said of all.
     pub preemptable: bool,
-    /// Whether the pods are charged for these places already: whether their queue borrows for them was asked then. What came since borrows.
-    pub charged: bool,
+    /// Whether it was asked before whether their queue must borrow for these pods (S3).
+    pub is_due: bool,
 }
 
 /// Each pod with its node.
@@ -284,7 +284,7 @@ impl<'w> Placer<'w> {
 
     /// Places the pod on a node that takes it, if the queue lets it.
     pub(super) fn place_on(&mut self, attempt: &Attempt<'_>, pod: &Pod<'_>, node: NodeId) -> Result<Arc<str>, Missed> {
-        if !attempt.charged && (!attempt.preemptable || !pod.facts.preemptable) {
+        if !attempt.is_due && (!attempt.preemptable || !pod.facts.preemptable) {
             let by_right = self.accounting().quota().within_entitlement(attempt.queue, &pod.facts.request);
             // Another pod of the class may be preemptable.
             by_right.map_err(|refusal| Missed { refusal: Box::new(refusal.into()), of_class: false })?;

@@ -145,7 +145,7 @@ fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members:
     let pod = |uid, node| pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node });
     let to_place: Vec<Pod<'_>> = members.iter().filter_map(|(uid, node)| pod(uid, node.as_deref())).collect();
     let needed = u32::try_from(members.len()).unwrap_or(u32::MAX);
-    let attempt = Attempt { queue: &queue, pods: &to_place, needed, first: needed, preemptable, charged: false };
+    let attempt = Attempt { queue: &queue, pods: &to_place, needed, first: needed, preemptable, is_due: false };
     placer.try_place(&attempt).map_err(|not| *not.refusal)
 }
 

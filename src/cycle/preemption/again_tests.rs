@@ -70,7 +70,7 @@ fn preempting() -> SchedulingState {
         state.apply_pod(PodFacts { priority: 10, created, ..pod("ns", name, "g", &[("cpu", 2)]) });
     }
     let plan = at(&mut state, &POLICY, 0);
-    assert_eq!(decided(&plan), (vec![], vec!["low-0", "low-1"]));
+    assert_eq!(decided(&plan), (vec![], vec!["low-1", "low-0"]));
     ["low-0", "low-1"].iter().for_each(|name| change(&mut state, name, |facts| facts.deleting = true));
     assert_eq!(decided(&at(&mut state, &POLICY, 1)), (vec![], vec![]));
     state

@@ -377,7 +377,7 @@ fn r2_no_further_member_of_a_gang_is_placed_while_its_minimum_is_preempted() {
     (0..3).for_each(|index| state.apply_pod(PodFacts { priority: 5, ..pod("ns", &format!("high-{index}"), "high", &[("cpu", 1)]) }));
     let plan = at(&mut state, 1);
     let [eviction] = plan.evictions.as_slice() else { panic!("{:?}", plan.evictions) };
-    assert_eq!(names(eviction), ["low-0", "low-1", "low-2"]);
+    assert_eq!(names(eviction), ["low-1", "low-2", "low-0"], "the oldest goes last");
     // Room for one.
     state.apply_node(node("n2", &[("cpu", 1)]));
     assert!(at(&mut state, 2).binds.is_empty(), "a quarter of a gang is bound");

@@ -70,7 +70,7 @@ fn the_room_of_victims_is_kept_for_the_gang_and_bound_when_the_last_victim_is_go
     let eviction = nominate(&mut state, 90).unwrap();
     assert_eq!((&eviction.group, &*eviction.queue, &*eviction.group_uid), (&key("g"), "mine", "ns/g/group"));
     let victims: Vec<_> = eviction.victims.iter().map(|victim| (&*victim.name, &*victim.queue, &*victim.group.name)).collect();
-    assert_eq!(victims, [("v-0", "theirs", "v"), ("v-1", "theirs", "v")]);
+    assert_eq!(victims, [("v-1", "theirs", "v"), ("v-0", "theirs", "v")], "the oldest goes last");
     assert!(state.nominations.victims.contains_key(&Uid::from("ns/v-0")));
     gang(&mut state, "other", 1, "mine", 1, &[("cpu", 1)]);
     assert!(cycle(&mut state, 0).binds.is_empty());

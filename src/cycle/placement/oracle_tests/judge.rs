@@ -144,7 +144,7 @@ fn answer(state: &mut SchedulingState, uid: &Uid) -> Said {
         State { accounting, nodes, placed: on_nodes, classes, finder: &mut finder, barred: [].into(), nominated: nominated_by_others };
     let mut placer = Placer::new(cluster, NodeStrategy::Spread, &last, u32::MAX);
     let pods = [Pod { facts: &member.facts, class: member.class, node: None }];
-    placer.respect_nominations(&Attempt { queue: "default", pods: &pods, needed: 1, first: 0, preemptable: true, charged: false });
+    placer.respect_nominations(&Attempt { queue: "default", pods: &pods, needed: 1, first: 0, preemptable: true, is_due: false });
     let snapshot = placer.trial.snapshot(NodeStrategy::Spread, &barred);
     let nodes = snapshot.nodes;
     let verdict = NodeFinder::default().verdict(&class.terms, &counting(&class, nodes), snapshot);
