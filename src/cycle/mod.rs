@@ -198,12 +198,15 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
 /// Refuses a PodGroup that cannot be placed as it is, and revokes an admission that its queue does not allow any more.
 fn check_queue(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts, has_all: bool) -> Result<(), Refusal> {
     // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O1).
+    let satisfied = state.cache.groups.get(key).is_none_or(|group| gang::is_satisfied(group, facts));
     if !has_all && let Some(refusal) = admit::unusable(&state.cache, facts) {
-        state.revoke_admission(key);
+        // A5: one that is satisfied stays admitted though a further member waits.
+        if !satisfied {
+            state.revoke_admission(key);
+        }
         return Err(refusal);
     }
     // A5: before the turn of another PodGroup that could use this reservation.
-    let satisfied = state.cache.groups.get(key).is_none_or(|group| gang::is_satisfied(group, facts));
     if !satisfied && state.cache.accounting.quota().closed_by(&facts.queue).is_some() {
         state.revoke_admission(key);
     }

@@ -82,15 +82,13 @@ pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &
     group.admission.backoff = AdmissionBackoff::default();
     group.admission.within_entitlement = false;
     timers.cancel(key, Timer::Precedence);
+    group.admission.precedence = Precedence::Whole;
     if rest.is_zero() || group.admission.reservation.is_none() {
         group.admission.state = AdmissionState::SETTLED;
-        group.admission.precedence = Precedence::Whole;
         cache.set_unreserved(key, None);
         cache.release_reservation(key);
         return;
     }
-    // In its queue only: further members of other PodGroups leave no room for it on the nodes.
-    group.admission.precedence = Precedence::Over;
     if let Rest::Until(until) = group.admission.rest {
         timers.set(key, Timer::Rest, until);
     }
@@ -279,6 +277,19 @@ pub(in crate::cycle) fn end_backoff(cache: &mut Cache, timers: &mut Timers, key:
 /// Returns whether the PodGroup is in its admission back-off (A5).
 pub(in crate::cycle) fn is_backing_off(cache: &Cache, key: &GroupKey, now: Duration) -> bool {
     cache.groups.get(key).is_some_and(|group| group.admission.backoff.until > now)
+}
+
+/// Ends the time and the back-off of a PodGroup that needs no member, as a change of its object may make it so.
+pub(in crate::cycle) fn end_without_need(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
+    let Some(group) = cache.groups.get_mut(key) else { return };
+    if !group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts)) {
+        return;
+    }
+    let (AdmissionState::Pending { until } | AdmissionState::Inqueue { until, .. }) = &mut group.admission.state;
+    *until = None;
+    group.admission.backoff = AdmissionBackoff::default();
+    timers.cancel(key, Timer::AdmissionTimeout);
+    timers.cancel(key, Timer::AdmissionBackoff);
 }
 
 /// Handles a preemption in vain. A reservation for which there is room is kept until the admission timeout. A reservation within the

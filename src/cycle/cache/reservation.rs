@@ -10,7 +10,7 @@ use crate::accounting::ReservedMinimums;
 use crate::api::{GroupFacts, GroupKey};
 use crate::resources::Resources;
 
-use super::gang::{has_its_places, is_owed_a_beginning};
+use super::gang::{has_its_places, is_owed_a_beginning, is_satisfied};
 use super::rank::{GroupRank, MINIMUMS_PASS};
 use super::{Cache, Change, Group, Wake};
 
@@ -248,7 +248,9 @@ impl Cache {
     /// Updates what further members leave room for, after the reservation of the PodGroup or its precedence changed.
     pub(in crate::cycle) fn update_first(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
-        let comes_first = group.admission.precedence != Precedence::Over;
+        // The rest (A4) is kept in the queue only.
+        let is_rest = group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts));
+        let comes_first = group.admission.precedence != Precedence::Over && !is_rest;
         let first = self.reserves_in(group).filter(|_| comes_first).map(|queue| (queue, self.reserved(group).clone()));
         if first == group.admission.first {
             return;

@@ -254,3 +254,45 @@ fn a5_a_group_that_finds_no_victims_at_its_admission_is_tried_again_after_its_ba
         let _plan = at(&mut state, back_off.as_secs());
     }
 }
+
+/// The PodGroup was satisfied and had a rest (A4). The error: from then on no reservation of it came before further members of others.
+#[test]
+fn a7_what_a_refused_bind_gives_back_comes_before_further_members_also_after_a_rest() {
+    let mut state = small(1, 100, DequeueStrategy::Traverse);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "g", 1, "q") });
+    state.apply_pod(pod("ns", "g-0", "g", &[("cpu", 3)]));
+    gang(&mut state, "other", 1, "q", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 2);
+    assert_eq!(reserved(&state), cpus(1));
+    state.apply_pod(pod("ns", "other-1", "other", &[("cpu", 2)]));
+    state.refuse_bind(&Uid::from("ns/g-0"), "test", Duration::ZERO, |_| Duration::from_secs(5));
+    assert_eq!(reserved(&state), cpus(4));
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert_eq!(bound(&at(&mut state, 5)), [("g-0", "n0")]);
+}
+
+/// The error: with a waiting further member the PodGroup was Pending in a broken queue, and Inqueue in a closed one.
+#[test]
+fn a5_a_group_with_its_minimum_stays_admitted_though_a_further_member_waits_in_a_broken_queue() {
+    let mut state = small(1, 100, DequeueStrategy::Traverse);
+    gang(&mut state, "g", 1, "q", 2, &[("cpu", 3)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 1);
+    state.apply_queue(queue("q", Some("missing"), &[]));
+    assert!(at(&mut state, 1).binds.is_empty());
+    assert!(state.cache().groups()[&GroupKey::new("ns", "g")].is_admitted());
+}
+
+/// The error: a PodGroup that needs no member any more went on to back off.
+#[test]
+fn a5_a_min_member_of_0_ends_the_back_off() {
+    let mut state = small(1, 100, DequeueStrategy::Traverse);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1)])), ..group("ns", "g", 1, "q") });
+    let _plan = at(&mut state, 0);
+    let timeout = POLICY.admission_timeout.as_secs();
+    let _plan = at(&mut state, timeout);
+    let until = |state: &SchedulingState| state.cache().groups()[&GroupKey::new("ns", "g")].admission.backoff.until;
+    assert_eq!(until(&state), POLICY.admission_timeout * 2);
+    state.apply_group(group("ns", "g", 0, "q"));
+    let _plan = at(&mut state, timeout + 1);
+    assert_eq!(until(&state), Duration::ZERO);
+}

@@ -281,6 +281,7 @@ impl SchedulingState {
         }
         self.cache.notice_placement(key);
         reservation::shrink(&mut self.cache, key);
+        reservation::end_without_need(&mut self.cache, &mut self.requeue.timers, key);
         self.drop_needless_places(key);
         self.cache.notice_way(key);
         self.park(key);
