@@ -106,7 +106,8 @@ impl Both {
         let binds = self.model.members().values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound));
         then.retain(|name, seen| {
             let was = &before[name];
-            let begins = seen.times > was.times || seen.admitted == Some(true) && seen.reserved.is_empty();
+            let reclaims = seen.reserved.is_empty() || after.is_admitted_by_reclaim(name);
+            let begins = seen.times > was.times || seen.admitted == Some(true) && reclaims;
             !(binds && was.admitted == Some(false) && begins)
         });
         let before = before.into_iter().filter(|(name, _)| then.contains_key(name)).collect();

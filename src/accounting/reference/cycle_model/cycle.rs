@@ -1,52 +1,33 @@
-//! One cycle of the model (A2, A3, A6, N2, and the order by P1 and P1).
+//! What happens in one cycle: admission and placement in the order of P1 (A1 to A7). The choices that the text leaves open are those that were made: which
+//! PodGroups are tried, which members are bound and where, and which PodGroups looked for victims in vain.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::admission::{can_reclaim, sum};
-use super::super::cluster::{Amounts, Cluster, Pod, amount, asked_in, larger, less, plus};
+use super::super::cluster::{Amounts, larger, plus};
 use super::super::limits::fits;
-use super::super::shares::right;
-use super::super::tree::{broken, closed_by, is_leaf, spec, used, walk};
-use super::order::{Rank, Shares};
-use super::reservations::{ADMISSION_TIMEOUT, MINIMUMS_PASS};
-use super::{CycleModel, Member, MemberState, Place, covers, positive};
+use super::{CycleModel, MemberState, Place, covers, positive};
 
-/// A member that was bound to a node.
-#[derive(Clone, Debug)]
+/// A bind that was made.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Bind {
     pub(crate) pod: String,
     pub(crate) node: String,
 }
 
-/// The turn that a PodGroup still has in a cycle.
-struct Want {
-    group: String,
-    rank: Rank,
-    queue: String,
-    /// How many members must be placed together; 0 where they are placed one by one.
-    needed: usize,
-    /// How many members wait and had no turn yet.
-    left: usize,
-    /// Whether a member found no node.
-    failed: bool,
-    /// How many members had their turn in vain.
-    passed: usize,
-}
-
-#[derive(PartialEq, Eq)]
+/// What became of a PodGroup's turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
-    Over,
-    Again,
-    /// The PodGroup waits for room.
+    /// Its minimum, or one further member, has nodes now.
+    Placed,
+    /// It waits for room (A6).
     WaitsForRoom,
+    /// It waits for something else, or not at all.
+    Passes,
 }
 
 impl CycleModel {
-    /// Runs a cycle that tries these PodGroups and makes these binds, in this order. `backing_off` are the PodGroups that back off
-    /// afterwards: when two fail, it is possible that only the first has to back off.
-    ///
-    /// The error is the first difference from the rules.
+    /// Runs a cycle. The error is the first thing that the rules do not allow.
     pub(crate) fn cycle(
         &mut self,
         now: u64,
@@ -54,332 +35,240 @@ impl CycleModel {
         binds: &[Bind],
         backing_off: &BTreeSet<String>,
     ) -> Result<(), String> {
-        self.end_kept(now);
-        let mut binds = binds.iter();
-        let mut wants: Vec<Want> = tried.iter().filter_map(|group| self.prepare(group, now)).collect();
-        let mut shares = Shares::of(self.cluster());
-        let mut first: BTreeMap<String, String> = BTreeMap::new();
-        let mut in_vain = Vec::new();
-        while !wants.is_empty() {
-            let wanting: Vec<(String, Rank)> = wants.iter().map(|want| (want.queue.clone(), want.rank.clone())).collect();
-            let Some(next) = self.next(&wanting, &mut shares) else { return Err("no PodGroup is next".to_owned()) };
-            let Some(at) = wants.iter().position(|want| want.rank == next) else { return Err("the next PodGroup is unknown".to_owned()) };
-            let mut want = wants.remove(at);
-            // A6. A partially bound gang is completed first, and so is one that keeps places (A8).
-            let is_completed_first = want.needed > 0 && self.is_partially_bound(&want.group) || !self.life(&want.group).kept.is_empty();
-            // A6: a PodGroup that has its places has reserved for its further members.
-            let has_rest = self.is_satisfied(&want.group) && !positive(&self.life(&want.group).reserved).is_empty();
-            let is_completed_first = is_completed_first || has_rest;
-            if first.contains_key(&want.queue) && !is_completed_first {
-                if !self.is_satisfied(&want.group) {
-                    self.revoke(&want.group);
+        self.end_by_time(now);
+        let start = self.start();
+        let mut binds: VecDeque<Bind> = binds.iter().cloned().collect();
+        // A6: the first that waits for room, of each fifo queue.
+        let mut first_of_queue: BTreeMap<String, String> = BTreeMap::new();
+        let mut left: BTreeSet<String> = tried.iter().filter(|name| self.groups.contains_key(*name)).cloned().collect();
+        // A3: those that look for victims after all turns.
+        let mut looking: Vec<String> = Vec::new();
+        // P1: the order is found anew after each turn. A PodGroup has its minimum in one turn, and each further member in one.
+        while let Some(name) = self.first_of(&start, &left) {
+            let queue = self.groups[&name].queue.clone();
+            if self.fifo.contains(&queue) && self.is_passed_over(&start, &name, tried, &first_of_queue, now) {
+                // A6: what it has reserved is taken back. A5: one that is satisfied stays admitted.
+                if !self.is_satisfied(&name) {
+                    self.revoke(&name);
                 }
+                left.remove(&name);
                 continue;
             }
-            match self.turn(&mut want, now, &mut binds, &mut in_vain)? {
-                Turn::Over => {}
-                Turn::Again => {
-                    if !std::mem::replace(&mut want.rank.3, true) {
-                        want.rank.2 += MINIMUMS_PASS;
-                    }
-                    wants.push(want);
-                }
-                Turn::WaitsForRoom if self.fifo.contains(&want.queue) && self.could_ever_fit(&want) => {
-                    first.insert(want.queue, want.group);
-                }
-                Turn::WaitsForRoom => {}
+            let turn = if self.is_satisfied(&name) {
+                self.further_member(&name, now, &mut binds)?
+            } else {
+                self.minimum(&name, now, &mut binds, &mut looking)?
+            };
+            match turn {
+                Turn::Placed => continue,
+                Turn::WaitsForRoom => _ = first_of_queue.entry(queue).or_insert(name.clone()),
+                Turn::Passes => {}
+            }
+            left.remove(&name);
+        }
+        if let Some(bind) = binds.front() {
+            return Err(format!("{} is bound, and has no place by the rules", bind.pod));
+        }
+        looking.iter().try_for_each(|name| self.look_for_victims(name, now, backing_off))
+    }
+
+    /// A2 to A5: the turn of a PodGroup that is not satisfied.
+    fn minimum(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>, looking: &mut Vec<String>) -> Result<Turn, String> {
+        if self.has_ended(group) {
+            return Ok(Turn::Passes);
+        }
+        // A2: where its queue is closed or broken it is not admitted; A4 says so of a gang with gates, too.
+        if self.is_shut(group) {
+            self.life(group).admitted = false;
+            return Ok(Turn::Passes);
+        }
+        // A4, A6: it waits for a binding to be tried again.
+        if self.waits_for_retry(group, now) {
+            return Ok(Turn::Passes);
+        }
+        let is_whole = self.is_whole(group);
+        // A4: a gang that lacks members of which some are gated is admitted, also during its back-off, and reserves nothing, but for A8.
+        if self.is_gated(group) {
+            self.lose(group);
+            self.life(group).admitted = true;
+            return Ok(Turn::Passes);
+        }
+        // A2: for members that do not exist, admission is owed to a beginning alone. Else it loses its reservation, unless a place is kept (A8).
+        if !is_whole && !self.is_owed_a_beginning(group) {
+            if self.life(group).kept.is_empty() {
+                self.lose(group);
+            }
+            return Ok(Turn::Passes);
+        }
+        // A5: during the back-off it is placed where it would be admitted, and reserves nothing. A partly bound gang does not back off.
+        let before = self.life(group).clone();
+        let had_reserved = covers(&before.reserved, &self.asked(group));
+        let is_timed_out = self.is_timed_out(group, now);
+        let mut may_be_placed = self.admit(group, now);
+        if before.backs_off_until > now && !self.is_partly_bound(group) {
+            *self.life(group) = before;
+            self.lose(group);
+        } else if may_be_placed && is_timed_out {
+            self.back_off(group, now);
+        }
+        may_be_placed &= is_whole;
+        if may_be_placed && self.members_fit(group, self.missing(group)) {
+            self.take_minimum(group, now, binds, had_reserved)?;
+            return Ok(Turn::Placed);
+        }
+        // A3: no pod goes for members that do not exist.
+        if may_be_placed && self.life(group).by_reclaim && !self.is_partly_bound(group) {
+            looking.push(group.to_owned());
+        }
+        Ok(if self.could_wait_for_room(group, now) { Turn::WaitsForRoom } else { Turn::Passes })
+    }
+
+    /// A2, A3: asks for the admission where what is reserved is not enough. Returns whether the PodGroup is admitted.
+    fn admit(&mut self, group: &str, now: u64) -> bool {
+        let asked = self.asked(group);
+        let is_whole = self.is_whole(group);
+        let life = self.life(group).clone();
+        // A2: while it has reserved what it asks for, it is admitted, and where it asks for less it keeps what it has.
+        if !positive(&life.reserved).is_empty() && covers(&life.reserved, &asked) {
+            self.life(group).unreserved = Amounts::new();
+            self.begin_admission(group, now);
+            return true;
+        }
+        let without = self.cluster().without_reservation(group);
+        let queue = self.groups[group].queue.clone();
+        if fits(&without, &queue, &asked).is_ok() {
+            if asked.is_empty() {
+                // A2: it is admitted and reserves nothing, so no timeout runs.
+                self.life(group).admitted = true;
+                self.life(group).until = None;
+            } else {
+                self.reserve(group, &asked, now, false);
+            }
+            return true;
+        }
+        let with_others = if is_whole { asked.clone() } else { plus(&asked, &self.lacked_by_others(group)) };
+        if can_reclaim(&without, &queue, &with_others) {
+            if is_whole {
+                self.reserve(group, &asked, now, true);
+            } else {
+                self.admit_without_reserving(group, &asked, now);
+            }
+            return true;
+        }
+        // A3: where members are lacking it stays admitted for its admission timeout.
+        if life.admitted && life.by_reclaim && !is_whole {
+            self.admit_without_reserving(group, &asked, now);
+            return true;
+        }
+        // A2: it loses what it has.
+        self.lose(group);
+        false
+    }
+
+    /// A3: what other PodGroups of the queue lack that A3 admitted while they lack members.
+    fn lacked_by_others(&self, group: &str) -> Amounts {
+        let queue = &self.groups[group].queue;
+        let mut lacked = Amounts::new();
+        for (name, life) in &self.lives {
+            if name != group && self.groups.get(name).is_some_and(|other| other.queue == *queue) {
+                lacked = plus(&lacked, &life.unreserved);
             }
         }
-        if let Some(bind) = binds.next() {
-            return Err(format!("{} is placed on {}, but no member may be placed", bind.pod, bind.node));
+        lacked
+    }
+
+    /// F4, N2: whether the queues take so many members, one after the other, and the nodes do. Its own reservation is not in its way.
+    fn members_fit(&self, group: &str, members: usize) -> bool {
+        let (without, one) = (self.cluster().without_reservation(group), self.asks_of_one(group));
+        let fit = |count: usize| fits(&without, &self.groups[group].queue, &sum(&vec![one.clone(); count])).is_ok();
+        self.slots(group, &one, true) >= members && (1..=members).all(fit)
+    }
+
+    /// Returns what one of its waiting members requests. All are alike.
+    pub(super) fn asks_of_one(&self, group: &str) -> Amounts {
+        self.waiting(group).first().map(|uid| self.members[uid].asks.clone()).unwrap_or_default()
+    }
+
+    /// Applies the binds of a minimum, which must be the next ones. A4: the rest begins, as far as it was reserved before or fits now.
+    fn take_minimum(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>, had_reserved: bool) -> Result<(), String> {
+        let (asked, charged) = (self.asked(group), self.charged(group));
+        let fits = fits(&self.cluster().without_reservation(group), &self.groups[group].queue, &asked).is_ok();
+        let life = self.life(group);
+        if fits {
+            life.minimum = larger(&life.minimum, &plus(&charged, &asked));
+            life.reserved = larger(&life.reserved, &asked);
+        } else if !had_reserved {
+            life.reserved = Amounts::new();
         }
-        in_vain.sort_by_key(|group| !backing_off.contains(group));
-        in_vain.iter().for_each(|group| self.finds_no_victims(group, now));
+        for _ in 0..self.missing(group) {
+            self.take_bind(group, binds)?;
+        }
+        self.follow(group);
+        self.end_rest_by_time(group, now);
         Ok(())
     }
 
-    fn prepare(&mut self, group: &str, now: u64) -> Option<Want> {
-        let queue = self.groups.get(group)?.queue.clone();
-        if self.placed(group) == 0 {
-            self.life(group).had = None;
+    /// N1, N2: applies the next bind, which must be one of a waiting member of this PodGroup, on a node with room.
+    fn take_bind(&mut self, group: &str, binds: &mut VecDeque<Bind>) -> Result<(), String> {
+        let bind = binds.pop_front().ok_or_else(|| format!("there is room for {group}, and it is not bound"))?;
+        if !self.waiting(group).contains(&bind.pod) {
+            return Err(format!("{} is bound, and a member of {group} is next", bind.pod));
         }
-        if self.life(group).rest_until.is_some_and(|until| until <= now) {
-            self.life(group).rest_until = Some(0);
-            if self.is_satisfied(group) {
-                self.life(group).reserved.clear();
-            }
+        let asks = self.members[&bind.pod].asks.clone();
+        if !self.has_room(&bind.node, &asks, Some(group)) {
+            return Err(format!("{} is bound to {}, which has no room", bind.pod, bind.node));
         }
-        let waiting = self.waiting(group).len();
-        let has_places = self.is_satisfied(group) && self.places(group) > 0;
-        if waiting == 0 && (has_places || self.groups[group].over) {
-            self.minimum_is_placed(group, now);
-            return None;
+        let place = Place { node: bind.node, queue: self.groups[group].queue.clone(), bound: false, terminating: false };
+        if let Some(member) = self.members.get_mut(&bind.pod) {
+            member.state = MemberState::On(place);
         }
-        let cluster = self.cluster();
-        // A5: the reservation ends when the queue is closed or broken.
-        let is_usable = broken(&cluster, &queue).is_none() && is_leaf(&cluster, &queue);
-        if !is_usable || closed_by(&cluster, &queue).is_some() && !self.is_satisfied(group) {
-            self.revoke(group);
-        }
-        if !is_usable || waiting > 0 && self.life(group).tries_again.is_some_and(|at| at > now) {
-            // A5: no reservation lasts longer than the timeout when all binds are refused.
-            let refused_for = self.life(group).refused_since.map_or(0, |since| now - since);
-            if refused_for >= ADMISSION_TIMEOUT && !self.is_partially_bound(group) && !self.life(group).reserved.is_empty() {
-                self.revoke(group);
-            }
-            return None;
-        }
-        let whole = self.is_whole(group);
-        if !whole && self.count(group, |state| *state == MemberState::Gated) > 0 {
-            self.revoke(group);
-            // A4: it is admitted without a reservation.
-            self.life(group).admitted = closed_by(&cluster, &queue).is_none();
-            return None;
-        }
-        if (!whole || waiting == 0) && !self.is_owed_a_beginning(group) {
-            // A2. What is kept of a lost member is kept (A8).
-            if self.life(group).kept.is_empty() {
-                self.revoke(group);
-            }
-            return None;
-        }
-        let [needed, left] = if whole { [self.missing(group), waiting] } else { [0, 0] };
-        Some(Want { group: group.to_owned(), rank: self.rank(group), queue, needed, left, failed: false, passed: 0 })
+        self.life(group).tries_again = None;
+        Ok(())
     }
 
-    fn turn<'a>(
-        &mut self,
-        want: &mut Want,
-        now: u64,
-        binds: &mut impl Iterator<Item = &'a Bind>,
-        in_vain: &mut Vec<String>,
-    ) -> Result<Turn, String> {
-        let group = want.group.clone();
-        if want.needed > 0 || want.left == 0 {
-            let lacks_members = want.left == 0;
-            if !self.admit(&group, lacks_members) {
-                self.revoke(&group);
-                // A4: what later PodGroups of the queue have reserved gives way where nodes have room.
-                let asked = self.asked(&group);
-                if !lacks_members && self.place_without_later(&group, want.needed, &asked, binds)? {
-                    self.minimum_is_placed(&group, now);
-                    want.left -= want.needed;
-                    want.needed = 0;
-                    return Ok(if want.left > 0 { Turn::Again } else { Turn::Over });
-                }
-                let asks_later = want.left == 0 && self.life(&group).backs_off_until > now;
-                return Ok(if asks_later { Turn::Over } else { Turn::WaitsForRoom });
+    /// A3, R3: after all turns, one that A3 alone admitted has looked for victims, and there are none. It backs off, unless what is terminating
+    /// is enough, or bindings are under way.
+    /// Whether their pods might go for it is what was decided.
+    fn look_for_victims(&mut self, group: &str, now: u64, backing_off: &BTreeSet<String>) -> Result<(), String> {
+        let mut settled = self.clone();
+        settled.members.retain(|_, member| !matches!(&member.state, MemberState::On(place) if place.terminating));
+        let without = settled.cluster().without_reservation(group);
+        let takes_request = fits(&without, &self.groups[group].queue, &settled.asked(group)).is_ok();
+        let is_enough = takes_request && settled.members_fit(group, settled.missing(group));
+        let binds = self.members.values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound));
+        match (backing_off.contains(group), is_enough) {
+            (true, true) => Err(format!("{group} backs off, and what is terminating is enough")),
+            (true, false) => {
+                self.back_off(group, now);
+                Ok(())
             }
-            if lacks_members {
-                self.reserve(&group, lacks_members, now);
-                return Ok(Turn::Over);
-            }
-            if !self.place(&group, want.needed, binds)? {
-                self.reserve(&group, lacks_members, now);
-                in_vain.push(group);
-                return Ok(Turn::WaitsForRoom);
-            }
-            let charged = self.charged(&group);
-            let life = self.life(&group);
-            // A4: what the queues took of the minimum may stay reserved.
-            if !life.by_reclaim {
-                life.reserved = positive(&less(&life.minimum, &charged));
-            }
-            self.minimum_is_placed(&group, now);
-            want.left -= want.needed;
-            want.needed = 0;
-        } else {
-            let leaves_room = self.leaves_room(&group, want.passed, now);
-            let mut placed = leaves_room && self.place(&group, 1, binds)?;
-            if leaves_room
-                && !placed
-                && let Some(asks) = self.waiting(&group).first().map(|uid| self.members[uid].asks.clone())
-            {
-                placed = self.place_without_later(&group, 1, &asks, binds)?;
-            }
-            want.passed += usize::from(!placed);
-            want.failed |= leaves_room && !placed;
-            want.left -= 1;
+            (false, false) if !binds => Err(format!("{group} has no victims, and does not back off")),
+            (false, _) => Ok(()),
         }
-        if want.left > 0 {
-            return Ok(Turn::Again);
-        }
-        self.minimum_is_placed(&group, now);
-        Ok(if want.failed { Turn::WaitsForRoom } else { Turn::Over })
     }
 
-    /// Whether the PodGroup is admitted (A2, A3). Its own reservation is neither requested again nor an obstacle (A4).
-    fn admit(&mut self, group: &str, lacks_members: bool) -> bool {
-        let (queue, charged, mut asked) = (self.groups[group].queue.clone(), self.charged(group), self.asked(group));
-        let reserved = self.life(group).reserved.clone();
-        if covers(&reserved, &asked) {
-            asked.clear();
+    /// The turn of a satisfied PodGroup: one further member.
+    fn further_member(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>) -> Result<Turn, String> {
+        // A4, A6: while a binding is to be tried again it waits, and holds back no other.
+        if self.has_ended(group) || self.waits_for_retry(group, now) {
+            return Ok(Turn::Passes);
         }
-        let without = self.cluster().without_reservation(group);
-        let stays = lacks_members && !self.life(group).unreserved.is_empty() && closed_by(&without, &queue).is_none();
-        // A3: what others without members were admitted for in the queue comes before it.
-        let mut beside = asked.clone();
-        let others = self.lives.iter().filter(|(name, _)| lacks_members && self.groups.get(*name).is_some_and(|spec| spec.queue == queue));
-        for (_, life) in others {
-            beside.iter_mut().for_each(|(dimension, sum)| *sum += amount(&life.unreserved, dimension));
+        self.life(group).admitted = true;
+        let waiting = self.waiting(group);
+        if waiting.is_empty() || self.is_shut(group) {
+            return Ok(Turn::Passes);
         }
-        let by_reclaim = match fits(&without, &queue, &asked) {
-            Ok(()) => false,
-            Err(_) if stays || can_reclaim(&without, &queue, &beside) => true,
-            Err(_) => return false,
-        };
-        let life = self.life(group);
-        if asked.is_empty() {
-            life.minimum = plus(&charged, &reserved);
-        } else {
-            life.minimum = plus(&charged, &asked);
-            life.by_reclaim = by_reclaim;
+        // A7: any waiting member that need not wait may be placed.
+        let may: Vec<String> = waiting.into_iter().filter(|uid| self.leaves_room(group, uid, now)).collect();
+        let has_room = self.members_fit(group, 1);
+        if may.is_empty() || !has_room {
+            return Ok(if self.could_wait_for_room(group, now) { Turn::WaitsForRoom } else { Turn::Passes });
         }
-        true
-    }
-
-    /// Places `count` members or none; where there is room for them, they are the next binds.
-    fn place<'a>(&mut self, group: &str, count: usize, binds: &mut impl Iterator<Item = &'a Bind>) -> Result<bool, String> {
-        let cluster = self.cluster().without_reservation(group);
-        self.place_in(&cluster, group, count, binds)
-    }
-
-    /// A4: places them where only what later PodGroups of the queue have reserved is in the way. The last of these give way, so many as are
-    /// in the way, and only if there is room on nodes.
-    fn place_without_later<'a>(
-        &mut self,
-        group: &str,
-        count: usize,
-        asked: &Amounts,
-        binds: &mut impl Iterator<Item = &'a Bind>,
-    ) -> Result<bool, String> {
-        let (own, queue) = (self.rank(group), self.groups[group].queue.clone());
-        let mut cluster = self.cluster().without_reservation(group);
-        if fits(&cluster, &queue, asked).is_ok() {
-            return Ok(false);
+        if binds.front().is_some_and(|bind| self.waiting(group).contains(&bind.pod) && !may.contains(&bind.pod)) {
+            return Err(format!("{group}: a further member takes the room that is reserved for others"));
         }
-        // It counts from the creation of its PodGroup, or of the oldest waiting member if that is older.
-        let holds = |name: &str| {
-            let rank = self.rank(name);
-            (rank.0, false, rank.2.min(self.groups[name].created), rank.3, rank.4)
-        };
-        let may = |name: &&String| {
-            let of_queue = **name != *group && self.groups.get(*name).is_some_and(|spec| spec.queue == queue);
-            of_queue && holds(name) > own && !self.is_satisfied(name) && !self.is_partially_bound(name)
-        };
-        let reserving = cluster.reservations.keys().filter(may).filter(|name| self.lives[*name].kept.is_empty());
-        let mut later: Vec<(Rank, String)> = reserving.map(|name| (holds(name), name.clone())).collect();
-        later.sort();
-        let mut way = Vec::new();
-        while fits(&cluster, &queue, asked).is_err() {
-            let Some((_, last)) = later.pop() else { return Ok(false) };
-            cluster = cluster.without_reservation(&last);
-            way.push(last);
-        }
-        let placed = self.place_in(&cluster, group, count, binds)?;
-        if placed {
-            way.iter().for_each(|name| self.revoke(name));
-        }
-        Ok(placed)
-    }
-
-    fn place_in<'a>(
-        &mut self,
-        cluster: &Cluster,
-        group: &str,
-        count: usize,
-        binds: &mut impl Iterator<Item = &'a Bind>,
-    ) -> Result<bool, String> {
-        let queue = self.groups[group].queue.clone();
-        if !self.find_places(cluster, group, count) {
-            return Ok(false);
-        }
-        for _ in 0..count {
-            let Some(bind) = binds.next() else { return Err(format!("there is room for {group}, but no member is placed")) };
-            if !self.waiting(group).contains(&bind.pod) {
-                return Err(format!("{} is placed, and {group} comes first", bind.pod));
-            }
-            if !self.has_room(&self.cluster(), group, &bind.node, &self.members[&bind.pod].asks) {
-                return Err(format!("{} is placed on {}, which has no room", bind.pod, bind.node));
-            }
-            let place = Place { node: bind.node.clone(), queue: queue.clone(), bound: false, terminating: false };
-            if let Some(member) = self.members.get_mut(&bind.pod) {
-                member.state = MemberState::On(place);
-            }
-        }
+        self.take_bind(group, binds)?;
         self.follow(group);
-        Ok(true)
-    }
-
-    /// Whether `count` equal members fit one after the other: below every ceiling, and each on a node.
-    pub(super) fn find_places(&self, cluster: &Cluster, group: &str, count: usize) -> bool {
-        let queue = &self.groups[group].queue;
-        let Some(asks) = self.waiting(group).first().map(|uid| self.members[uid].asks.clone()) else { return false };
-        let mut after = cluster.clone();
-        (0..count).all(|at| {
-            let fits = fits(&after, queue, &asks).is_ok();
-            let node = after.nodes.keys().find(|node| fits && self.has_room(&after, group, node, &asks)).cloned();
-            let pod = Pod { queue: queue.clone(), amounts: asks.clone(), node: node.clone(), ..Pod::default() };
-            after.pods.insert(format!("place-{at}"), pod);
-            node.is_some()
-        })
-    }
-
-    /// A7: whether a further member leaves room for what other PodGroups have reserved for their minimum.
-    fn leaves_room(&self, group: &str, passed: usize, now: u64) -> bool {
-        let mut waiting: Vec<&Member> = self.waiting(group).iter().map(|uid| &self.members[uid]).collect();
-        waiting.sort_by_key(|member| (Reverse(member.priority), member.created));
-        let Some((created, asks)) = waiting.get(passed).map(|member| (member.created, member.asks.clone())) else { return true };
-        let (cluster, reserved, own) = (self.cluster(), self.reserved_first(now, created), &self.groups[group].queue);
-        asked_in(&positive(&asks)).all(|(dimension, asked)| {
-            // Of another queue only as far as it uses less than its entitlement (S3).
-            let counts = |queue: &str, amount: i128| {
-                if queue == own {
-                    amount
-                } else {
-                    amount.min((right(&cluster, queue, dimension) - used(&cluster, queue, dimension)).max(0))
-                }
-            };
-            let first: i128 = reserved.iter().map(|(queue, reserved)| counts(queue, amount(reserved, dimension))).sum();
-            first == 0 || used(&cluster, "root", dimension) + first + asked <= amount(&cluster.there_for_queues(), dimension)
-        })
-    }
-
-    /// How many members with this request the nodes could take, if they were empty.
-    fn nodes_if_empty(&self, asks: &Amounts) -> i128 {
-        let on = |offers: &Amounts| {
-            asked_in(&positive(asks)).map(|(dimension, asked)| amount(offers, dimension) / asked).min().unwrap_or(i128::MAX / 8)
-        };
-        self.nodes.values().map(on).sum()
-    }
-
-    /// A6: whether the request and each member stay below every capability on the way up and below the whole cluster.
-    fn could_ever_fit(&self, want: &Want) -> bool {
-        let cluster = self.cluster();
-        let mut asked = self.asked(&want.group);
-        if let Some(uid) = self.waiting(&want.group).first().filter(|_| self.is_whole(&want.group)) {
-            let needs = vec![self.members[uid].asks.clone(); want.needed.max(1)];
-            asked = larger(&asked, &sum(&needs));
-            if self.nodes_if_empty(&self.members[uid].asks) < needs.len() as i128 {
-                return false;
-            }
-        }
-        let offered = cluster.offered();
-        broken(&cluster, &want.queue).is_none()
-            && asked_in(&asked).all(|(dimension, asked)| {
-                let below = |queue: &&str| spec(&cluster, queue).capability.get(dimension).is_none_or(|most| asked <= *most);
-                asked <= amount(&offered, dimension) && walk(&cluster, &want.queue).iter().all(below)
-            })
-    }
-
-    /// Whether the node has room (N2) for a member of the PodGroup, beside what is kept there for others (A8).
-    pub(super) fn has_room(&self, cluster: &Cluster, group: &str, node: &str, asks: &Amounts) -> bool {
-        let kept = self.kept_for_others(node, group);
-        let used = |dimension: &str| -> i128 {
-            let on_it = cluster.pods.values().filter(|pod| pod.node.as_deref() == Some(node));
-            on_it.map(|pod| amount(&pod.amounts, dimension)).sum()
-        };
-        let Some(offers) = cluster.nodes.get(node) else { return false };
-        asked_in(&positive(asks)).all(|(dimension, asked)| used(dimension) + amount(&kept, dimension) + asked <= amount(offers, dimension))
+        Ok(Turn::Placed)
     }
 }

@@ -1,4 +1,4 @@
-//! A reference model of the cycle: admission, reservations, back-off and order of PodGroups over time (A1, A2, A4 to A6, P1).
+//! A reference model of the cycle: admission, reservations, back-off and order of PodGroups over time (A1 to A8, P1).
 //!
 //! The other parts of the reference answer questions about one cluster; this model covers the rules about time. It takes events, and runs a
 //! cycle whenever the differential test runs one; `lives` shows the result. It is written from the text of the rules. Where the text leaves
@@ -7,7 +7,9 @@
 
 mod cycle;
 mod order;
+mod places;
 mod reservations;
+mod room;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,8 +92,6 @@ struct Life {
     unreserved: Amounts,
     /// When its admission times out.
     until: Option<u64>,
-    /// When the earlier admission would have timed out, if a change of the object revoked it.
-    earlier_until: Option<u64>,
     /// Until when its reservation comes before the further members of other PodGroups; `None` before its first one since it had all nodes.
     first_until: Option<u64>,
     /// The places of its lost members.
@@ -112,7 +112,7 @@ struct Life {
     ended: bool,
     /// How many members succeeded whose pods are gone.
     succeeded_before: usize,
-    /// Its minMember when its minimum was placed last, and how many members have been placed since.
+    /// How many members its minimum needed when it was satisfied last with every bind done, and how many were charged then and stayed so.
     had: Option<(usize, usize)>,
 }
 
@@ -183,18 +183,13 @@ impl CycleModel {
         let is_first = before.is_none() && self.count(&group, |_| true) == 1;
         let begins =
             is_first && self.groups.get(&group).is_some_and(|spec| spec.completions.is_none()) && self.life(&group).succeeded_before > 0;
-        let enough = self.groups.get(&group).is_some_and(|spec| self.has_succeeded_enough(&group, spec));
-        let ended = lives && std::mem::take(&mut self.life(&group).ended);
-        if ended || lives && begins {
+        if lives && (std::mem::take(&mut self.life(&group).ended) || begins) {
             let life = self.life(&group);
+            life.succeeded_before = 0;
             life.rest_until = None;
-            if begins || enough {
-                life.succeeded_before = 0;
-            }
         }
         if let Some(before) = before.as_ref().filter(|_| failed) {
             self.lost(before);
-            self.rest_ends_without(&group);
         }
         // This scheduler's bind succeeded. A bind by another scheduler does not count here.
         if is_there && before.is_some_and(|before| matches!(before.state, MemberState::On(place) if !place.bound)) {
@@ -209,7 +204,6 @@ impl CycleModel {
                 self.life(&member.group).succeeded_before += 1;
             }
             self.lost(&member);
-            self.rest_ends_without(&member.group);
             self.follow(&member.group);
         }
     }
@@ -248,6 +242,11 @@ impl CycleModel {
         self.groups.iter().map(seen).collect()
     }
 
+    /// Whether A3 alone admitted the PodGroup.
+    pub(crate) fn is_admitted_by_reclaim(&self, group: &str) -> bool {
+        self.lives.get(group).is_some_and(|life| life.by_reclaim)
+    }
+
     pub(crate) fn members(&self) -> &BTreeMap<String, Member> {
         &self.members
     }
@@ -283,8 +282,7 @@ impl CycleModel {
                 min_member: self.needs(name),
                 asks,
                 // Where the members exist, an estimate of podgroup-controller does not count.
-                // Nothing of it counts once the PodGroup was satisfied.
-                min_resources: spec.min_resources.clone().filter(|_| self.begins(name) && (!spec.managed || !self.is_whole(name))),
+                min_resources: spec.min_resources.clone().filter(|_| !spec.managed || !self.is_whole(name)),
                 priority: 0,
                 preemptable: true,
                 member_keeps: false,
@@ -350,14 +348,8 @@ impl CycleModel {
         !self.groups[group].managed && !life.is_some_and(|life| life.had_its_places || life.ended)
     }
 
-    /// A1: whether it was not satisfied once since it began.
-    fn begins(&self, group: &str) -> bool {
-        self.lives.get(group).is_none_or(|life| life.rest_until.is_none() || !life.had_its_places)
-    }
-
-    /// A1: whether as many succeeded as are to. Where none is to succeed, one must have.
-    fn has_succeeded_enough(&self, group: &str, spec: &GroupSpec) -> bool {
-        self.succeeded(group) >= spec.completions.unwrap_or(spec.min_member).max(1)
+    fn has_ended(&self, group: &str) -> bool {
+        self.groups[group].over || self.lives.get(group).is_some_and(|life| life.ended)
     }
 
     fn is_satisfied(&self, group: &str) -> bool {
@@ -377,8 +369,8 @@ impl CycleModel {
 
     /// Returns what the PodGroup asks for (A1).
     fn asked(&self, group: &str) -> Amounts {
-        // When there are too few members, none of them is needed now.
-        if self.groups[group].min_resources.is_none() && !self.is_whole(group) {
+        // One that has ended asks for nothing. When there are too few members, none of them is needed now.
+        if self.has_ended(group) || self.groups[group].min_resources.is_none() && !self.is_whole(group) {
             return Amounts::new();
         }
         positive(&asks(&self.cluster(), group))

@@ -1,243 +1,235 @@
-//! How long a reservation lasts, and how it changes (A4, A5).
+//! How does a reservation begin, shrink and end, and when does a PodGroup back off (A2 to A5)?
 
-use std::collections::BTreeMap;
+use super::super::admission::as_requests;
+use super::super::cluster::{Amounts, amount, less, plus};
+use super::super::tree::{broken, closed_by, is_leaf};
+use super::places::of_places;
+use super::{CycleModel, MemberState, positive};
 
-use super::super::admission::{as_requests, sum};
-use super::super::cluster::{amount, larger, less, plus};
-use super::super::limits::fits;
-use super::{CycleModel, covers, positive};
-
-/// The admission timeout: how long a PodGroup without nodes keeps its reservation, in milliseconds.
-pub(super) const ADMISSION_TIMEOUT: u64 = 30_000;
-/// P1, A7: by how much older a further member comes before the minimum of another PodGroup, in seconds.
-pub(super) const MINIMUMS_PASS: u64 = 30;
-/// The back-off doubles each time, up to this many timeouts.
-const LONGEST: u64 = 32;
+/// The admission timeout, in milliseconds.
+const TIMEOUT: u64 = 30_000;
+/// A5: twice as long each time, up to 32 timeouts: 2 to the power of 5.
+const MOST_DOUBLINGS: u32 = 5;
 
 impl CycleModel {
-    /// Revokes the admission and the reservation.
+    /// A2, A3: reserves a request.
+    pub(super) fn reserve(&mut self, group: &str, asked: &Amounts, now: u64, by_reclaim: bool) {
+        let charged = self.charged(group);
+        let life = self.life(group);
+        life.minimum = plus(&charged, asked);
+        life.reserved = positive(asked);
+        life.by_reclaim = by_reclaim;
+        life.unreserved = Amounts::new();
+        self.begin_admission(group, now);
+    }
+
+    /// A3: it lacks members, so it is admitted and reserves nothing more until the request fits.
+    pub(super) fn admit_without_reserving(&mut self, group: &str, asked: &Amounts, now: u64) {
+        let life = self.life(group);
+        life.by_reclaim = true;
+        life.unreserved = positive(&less(asked, &life.reserved));
+        self.begin_admission(group, now);
+    }
+
+    /// The admission timeout begins with the cycle that admits. A5: where a change of the object had ended the reservation, its time goes on.
+    pub(super) fn begin_admission(&mut self, group: &str, now: u64) {
+        let is_partly_bound = self.is_partly_bound(group);
+        let life = self.life(group);
+        life.admitted = true;
+        life.until = (!is_partly_bound).then(|| life.until.unwrap_or(now + TIMEOUT));
+        self.begin_to_count(group, now);
+    }
+
+    /// A7: a reservation counts for one admission timeout, from the first one that its PodGroup made since it was satisfied last.
+    fn begin_to_count(&mut self, group: &str, now: u64) {
+        let life = self.life(group);
+        if !positive(&life.reserved).is_empty() {
+            life.first_until.get_or_insert(now + TIMEOUT);
+        }
+    }
+
+    /// A5, A6: the admission and the reservation end, without a back-off and without a time that goes on. So do the places (A8).
     pub(super) fn revoke(&mut self, group: &str) {
+        self.life(group).kept.clear();
+        self.lose(group);
+    }
+
+    /// A5: when its object names another queue or other minResources, it asks anew, and its time goes on. A8: nothing is kept any more.
+    pub(super) fn revoke_after_change(&mut self, group: &str) {
+        let until = self.life(group).until;
+        self.revoke(group);
+        self.life(group).until = until;
+    }
+
+    /// A2: the admission ends with its time, and the reservation but for the places of lost members (A8).
+    pub(super) fn lose(&mut self, group: &str) {
+        let charged = self.charged(group);
         let life = self.life(group);
         life.admitted = false;
+        life.until = None;
+        life.reserved = positive(&no_more_than(&life.reserved, &of_places(life)));
+        life.minimum = plus(&charged, &life.reserved);
         life.by_reclaim = false;
-        life.unreserved.clear();
-        life.reserved.clear();
-        (life.until, life.earlier_until) = (None, None);
+        life.unreserved = Amounts::new();
     }
 
-    /// Revokes the admission and the reservation after a change of the object. The change does not extend the timeout.
-    pub(super) fn revoke_after_change(&mut self, group: &str) {
+    /// A5: the PodGroup backs off, for as long as the timeout, twice as long each time, up to 32 timeouts.
+    pub(super) fn back_off(&mut self, group: &str, now: u64) {
+        self.lose(group);
         let life = self.life(group);
-        let earlier_until = if life.admitted { life.until } else { life.earlier_until };
-        self.revoke(group);
-        let life = self.life(group);
-        life.earlier_until = earlier_until;
-        life.kept.clear();
-    }
-
-    /// Records that the minimum is placed: the back-off ends, and the reservation but for the rest that the PodGroup states.
-    pub(super) fn minimum_is_placed(&mut self, group: &str, now: u64) {
-        let life = self.life(group);
-        life.rest_until = Some(match life.rest_until {
-            None => now + ADMISSION_TIMEOUT,
-            Some(until) if until > now => until,
-            _ => 0,
-        });
-        let (rest, minimum, mut reserved) = (self.rest(group), self.life(group).minimum.clone(), self.life(group).reserved.clone());
-        self.revoke(group);
-        let keeps = !rest.is_empty() && !positive(&reserved).is_empty();
-        let life = self.life(group);
-        life.admitted = true;
-        life.minimum.clear();
-        (life.times, life.backs_off_until) = (0, 0);
-        life.first_until = None;
-        life.kept.clear();
-        if keeps {
-            reserved.iter_mut().for_each(|(dimension, amounts)| *amounts = (*amounts).min(amount(&rest, dimension)));
-            (life.minimum, life.reserved) = (minimum, reserved);
-            // In its queue only (A7).
-            life.first_until = Some(0);
-        }
-    }
-
-    /// A4: what a PodGroup that has its minimum may still reserve: what it states in minResources beyond its members.
-    fn rest(&self, group: &str) -> super::Amounts {
-        let spec = &self.groups[group];
-        let over = self.lives.get(group).is_some_and(|life| life.rest_until == Some(0)) || self.has_ended(group) || spec.managed;
-        let Some(minimum) = spec.min_resources.as_ref().filter(|_| !over) else { return super::Amounts::new() };
-        positive(&less(&as_requests(minimum), &self.charged(group)))
-    }
-
-    /// Updates the reservation after a change of the PodGroup. A4: it shrinks by the charges of the members. A5: it ends when the minimum is placed.
-    pub(super) fn follow(&mut self, group: &str) {
-        if !self.groups.contains_key(group) {
-            return;
-        }
-        let (charged, is_satisfied, min) = (self.charged(group), self.is_satisfied(group), self.groups[group].min_member);
-        let (placed, places, missing, is_over) = (self.placed(group), self.places(group), self.missing(group), self.groups[group].over);
-        let is_bound = self.count(group, |state| matches!(state, super::MemberState::On(place) if !place.bound)) == 0;
-        // A8: without a member on a node nothing is kept.
-        if placed == 0 && !self.life(group).kept.is_empty() {
-            self.revoke_after_change(group);
-        }
-        let ended = self.has_ended(group);
-        self.life(group).ended = ended;
-        let rest = self.rest(group);
-        let life = self.life(group);
-        life.had_its_places |= is_satisfied && is_bound && places > 0;
-        let left = less(&life.minimum, &charged);
-        for (dimension, reserved) in &mut life.reserved {
-            *reserved = (*reserved).min(amount(&left, dimension));
-        }
-        life.kept.truncate(if is_satisfied || is_over || placed == 0 { 0 } else { missing });
-        if is_satisfied {
-            life.reserved.iter_mut().for_each(|(dimension, reserved)| *reserved = (*reserved).min(amount(&rest, dimension)));
-            if is_bound && placed > 0 {
-                life.had = Some((min, places));
-            }
-        } else if let Some((_, had)) = &mut life.had {
-            *had = (*had).min(places);
-        }
-    }
-
-    /// Whether no member lives, and all that are there have ended, or as many succeeded as are to. Where it says how many are to succeed,
-    /// successes alone are no end before. A new member ends that.
-    fn has_ended(&self, group: &str) -> bool {
-        let spec = &self.groups[group];
-        let ended = |state: &super::MemberState| matches!(state, super::MemberState::Succeeded | super::MemberState::Failed);
-        let (all, over) = (self.count(group, |_| true), self.count(group, ended));
-        let enough = self.has_succeeded_enough(group, spec);
-        let failed = self.count(group, |state| *state == super::MemberState::Failed);
-        all == over
-            && (all > 0 && (spec.completions.is_none() || failed > 0)
-                || enough
-                || spec.over
-                || self.lives.get(group).is_some_and(|life| life.ended))
-    }
-
-    /// A5: whether a gang is partially bound and its other members exist. A gang that had its minimum, still has it, and asks for more does
-    /// not count, if none of the additional members is bound.
-    pub(super) fn is_partially_bound(&self, group: &str) -> bool {
-        let places = self.places(group);
-        let had = self.lives.get(group).and_then(|life| life.had);
-        let asks_for_more = had.is_some_and(|(min, had)| places >= min && places <= had);
-        self.placed(group) > 0 && self.is_whole(group) && !asks_for_more
-    }
-
-    /// Reserves for a PodGroup that was admitted and found no nodes; A2 to A5 give the amount and the time.
-    pub(super) fn reserve(&mut self, group: &str, lacks_members: bool, now: u64) {
-        let (partially_bound, charged, is_satisfied) = (self.is_partially_bound(group), self.charged(group), self.is_satisfied(group));
-        let is_over = self.groups[group].over;
-        let life = self.life(group);
-        let until = if life.admitted { life.until } else { life.earlier_until };
-        if !partially_bound && until.is_some_and(|until| until <= now) {
-            self.back_off(group, now);
-        }
-        let life = self.life(group);
-        if !partially_bound && life.backs_off_until > now {
-            self.revoke(group);
-            return;
-        }
-        life.admitted = true;
-        life.earlier_until = None;
-        let lacks = if is_satisfied || is_over { super::Amounts::new() } else { positive(&less(&life.minimum, &charged)) };
-        let ends = !partially_bound && !lacks.is_empty();
-        life.until = ends.then(|| until.unwrap_or(now + ADMISSION_TIMEOUT));
-        if lacks_members && life.by_reclaim && !covers(&life.reserved, &lacks) {
-            // A3: what it has is kept.
-            life.reserved = positive(&life.reserved);
-            life.minimum = plus(&charged, &life.reserved);
-            life.unreserved = positive(&less(&lacks, &life.reserved));
-        } else {
-            life.reserved = lacks;
-            life.unreserved.clear();
-        }
-        if !life.reserved.is_empty() {
-            life.first_until.get_or_insert(now + ADMISSION_TIMEOUT);
-        }
-    }
-
-    /// A8: the place and the request of a lost member are kept for its gang.
-    pub(super) fn lost(&mut self, member: &super::Member) {
-        let (group, super::MemberState::On(place)) = (&member.group, &member.state) else { return };
-        let Some(spec) = self.groups.get(group).cloned().filter(|spec| spec.min_member > 1 && !spec.over && place.bound) else { return };
-        let (missing, placed, charged) = (self.missing(group), self.placed(group), self.charged(group));
-        let fits_again = self.fits_again(place, &spec.queue, &member.asks);
-        let life = self.life(group);
-        if life.had.is_none() || placed == 0 || life.kept.len() >= missing || !fits_again {
-            return;
-        }
-        life.kept.push(super::Kept { node: place.node.clone(), asks: positive(&member.asks), until: None });
-        life.backs_off_until = 0;
-        if place.queue == spec.queue {
-            life.reserved = plus(&life.reserved, &member.asks);
-            life.minimum = larger(&life.minimum, &plus(&charged, &life.reserved));
-            life.admitted = true;
-        }
-    }
-
-    /// A8: whether the request of a lost member fits again on its node, unless that is gone, and in the queue of its gang, if it was charged there.
-    fn fits_again(&self, place: &super::Place, queue: &str, asks: &super::Amounts) -> bool {
-        let cluster = self.cluster();
-        let on_node = !self.nodes.contains_key(&place.node) || self.has_room(&cluster, "", &place.node, asks);
-        on_node && (place.queue != queue || fits(&cluster, queue, asks).is_ok())
-    }
-
-    /// A5: a back-off ends when a member is gone or has failed and too few exist.
-    pub(super) fn rest_ends_without(&mut self, group: &str) {
-        if self.groups.contains_key(group) && !self.is_whole(group) {
-            self.life(group).backs_off_until = 0;
-        }
-    }
-
-    /// A8: the time of kept places begins with the next cycle, and ends.
-    pub(super) fn end_kept(&mut self, now: u64) {
-        for life in self.lives.values_mut() {
-            life.kept.iter_mut().for_each(|kept| _ = kept.until.get_or_insert(now + ADMISSION_TIMEOUT));
-            life.kept.retain(|kept| kept.until.is_some_and(|until| until > now));
-        }
-    }
-
-    /// A8: what is kept on the node for other PodGroups.
-    pub(super) fn kept_for_others(&self, node: &str, group: &str) -> super::Amounts {
-        let others = self.lives.iter().filter(|(name, _)| *name != group).flat_map(|(_, life)| &life.kept);
-        sum(&others.filter(|kept| kept.node == node).map(|kept| kept.asks.clone()).collect::<Vec<_>>())
-    }
-
-    /// A7: what PodGroups have reserved and further members of others with this age leave room for, by queue.
-    pub(super) fn reserved_first(&self, now: u64, created: u64) -> BTreeMap<&str, super::Amounts> {
-        let mut first: BTreeMap<&str, super::Amounts> = BTreeMap::new();
-        for (name, life) in self.lives.iter().filter(|(_, life)| life.first_until.is_none_or(|until| until > now)) {
-            let Some(group) = self.groups.get(name).filter(|group| group.created <= created + MINIMUMS_PASS) else { continue };
-            let of_queue = first.entry(&group.queue).or_default();
-            *of_queue = plus(of_queue, &positive(&life.reserved));
-        }
-        first
-    }
-
-    fn back_off(&mut self, group: &str, now: u64) {
-        let life = self.life(group);
+        life.backs_off_until = now + (TIMEOUT << life.times.min(MOST_DOUBLINGS));
         life.times += 1;
-        life.backs_off_until = now + ADMISSION_TIMEOUT * LONGEST.min(1 << (life.times - 1));
     }
 
-    /// A3: a reservation by A3 alone ends at once when the PodGroup finds no pods to evict. There are no evictions here, so it ends
-    /// whenever the PodGroup tries and the terminating pods do not free enough (R3).
-    pub(super) fn finds_no_victims(&mut self, group: &str, now: u64) {
-        let Some(life) = self.lives.get(group).filter(|life| life.by_reclaim && !positive(&life.reserved).is_empty()) else { return };
-        let (queue, without) = (self.groups[group].queue.clone(), self.cluster().without_reservation(group));
-        if self.is_partially_bound(group) || fits(&without, &queue, &life.reserved).is_ok() {
-            return;
-        }
-        let mut settled = without;
-        settled.pods.retain(|_, pod| !pod.terminating);
-        // R3: its queues must take what it asks for, and nodes its members.
-        let fits_then =
-            |model: &Self| fits(&settled, &queue, &model.asked(group)).is_ok() && model.find_places(&settled, group, model.missing(group));
-        if settled.pods.len() < self.cluster().pods.len() && fits_then(self) {
-            return;
-        }
-        self.back_off(group, now);
-        self.revoke(group);
+    /// A5: whether its admission timeout is over. A partly bound gang keeps its reservation, without a time.
+    pub(super) fn is_timed_out(&self, group: &str, now: u64) -> bool {
+        let is_over = self.lives.get(group).and_then(|life| life.until).is_some_and(|until| until <= now);
+        is_over && !self.is_satisfied(group) && !self.is_partly_bound(group)
     }
+
+    /// A4, A5: what follows from every event: the reservation shrinks by the charges, and ends when the PodGroup is satisfied or has ended.
+    pub(super) fn follow(&mut self, group: &str) {
+        let Some(spec) = self.groups.get(group).cloned() else { return };
+        self.note_end(group);
+        let has_ended = self.has_ended(group);
+        let charged = self.charged(group);
+        let satisfied = self.is_satisfied(group);
+        let (placed, succeeded, needs, missing) = (self.placed(group), self.succeeded(group), self.needs(group), self.missing(group));
+        let bound = self.count(group, |state| matches!(state, MemberState::On(place) if place.bound && !place.terminating));
+        let is_gated = self.is_gated(group);
+        let life = self.life(group);
+        // A4: it shrinks by what the members are charged, and does not grow when a charge goes.
+        life.reserved = no_more_than(&life.reserved, &less(&life.minimum, &charged));
+        if has_ended {
+            // A5: it ends, the rest too.
+            self.revoke(group);
+            (self.life(group).times, self.life(group).backs_off_until) = (0, 0);
+            return;
+        }
+        if satisfied {
+            // A8: kept until the gang is satisfied. A5: the reservation, the back-off and the count end.
+            life.kept.clear();
+            life.until = None;
+            life.by_reclaim = false;
+            life.unreserved = Amounts::new();
+            life.times = 0;
+            life.backs_off_until = 0;
+            life.first_until = None;
+            // A4: the rest: what minResources that our controller did not write state beyond the charges, as far as it was reserved.
+            let stated = spec.min_resources.filter(|_| !spec.managed && life.rest_until != Some(0));
+            let rest = stated.map(|stated| less(&as_requests(&stated), &charged)).unwrap_or_default();
+            life.reserved = no_more_than(&life.reserved, &rest);
+            // Satisfied once: when the bindings of these members were done. With a minimum of 0, one of a member.
+            if bound + succeeded > 0 && bound == placed {
+                life.had_its_places = true;
+                life.had = Some((needs, placed));
+            }
+            return;
+        }
+        // A5: it is partly bound as any gang from when one of the additional members has a node.
+        if let Some((minimum, before)) = life.had {
+            life.had = (placed <= before).then_some((minimum, placed));
+        }
+        // A4: a gang that lacks members of which some are gated reserves nothing, but for A8.
+        if is_gated {
+            life.reserved = no_more_than(&life.reserved, &of_places(life));
+            life.until = None;
+        }
+        // A8: at most as many places are kept as members are missing.
+        if life.kept.len() > missing {
+            life.kept.truncate(missing);
+            if life.until.is_none() && life.tries_again.is_none() {
+                life.reserved = no_more_than(&life.reserved, &of_places(life));
+            }
+        }
+        // A8: kept until the gang has no member with a node.
+        if placed == 0 {
+            self.give_up_kept(group, |_| true);
+        }
+    }
+
+    /// A1: it has ended when no member lives, and either members are there that all have ended, or as many succeeded as are to. Where
+    /// none is to succeed, one must have.
+    fn note_end(&mut self, group: &str) {
+        let Some(spec) = self.groups.get(group) else { return };
+        let lives = self.count(group, |state| !matches!(state, MemberState::Succeeded | MemberState::Failed));
+        let there = self.count(group, |_| true);
+        let to_succeed = spec.completions.unwrap_or(spec.min_member);
+        let succeeded = self.succeeded(group);
+        if lives == 0 && (there > 0 || succeeded > 0 && succeeded >= to_succeed) {
+            self.life(group).ended = true;
+        }
+    }
+
+    /// A4, A5, A8: what ends by time or by the state of a queue, before any PodGroup is tried.
+    pub(super) fn end_by_time(&mut self, now: u64) {
+        for name in self.groups.keys().cloned().collect::<Vec<_>>() {
+            self.follow(&name);
+            // A8: one admission timeout, counted from the next cycle.
+            self.life(&name).kept.iter_mut().for_each(|kept| _ = kept.until.get_or_insert(now + TIMEOUT));
+            self.give_up_kept(&name, |kept| kept.until.is_some_and(|until| until <= now));
+            let satisfied = self.is_satisfied(&name);
+            // A5: one that is satisfied stays admitted and keeps its rest, whatever becomes of its queue.
+            if satisfied {
+                self.end_rest_by_time(&name, now);
+                continue;
+            }
+            // A5: it ends when its queue is closed or broken.
+            if self.is_shut(&name) {
+                self.revoke(&name);
+                continue;
+            }
+            // A5: with bindings that were refused for a whole admission timeout since one was accepted, it reserves nothing until its next try.
+            let refused = self.life(&name).refused_since.is_some_and(|since| since + TIMEOUT <= now);
+            let reserves = !positive(&self.life(&name).reserved).is_empty();
+            if refused && reserves && self.waits_for_retry(&name, now) && !self.is_partly_bound(&name) {
+                self.revoke(&name);
+            }
+        }
+    }
+
+    /// A4: the rest stays for one admission timeout, from the first time that the PodGroup is satisfied, here from the cycle that sees it. There
+    /// is no second one.
+    pub(super) fn end_rest_by_time(&mut self, group: &str, now: u64) {
+        let has_members = self.places(group) > 0 || !self.waiting(group).is_empty();
+        let life = self.life(group);
+        if has_members && life.rest_until.is_none() {
+            life.rest_until = Some(now + TIMEOUT);
+        }
+        if life.rest_until.is_some_and(|until| until <= now) {
+            life.rest_until = Some(0);
+            life.reserved = Amounts::new();
+        }
+    }
+
+    /// O1, T1b: whether the queue of the PodGroup, or one above it, is closed or broken.
+    pub(super) fn is_shut(&self, group: &str) -> bool {
+        let (cluster, queue) = (self.cluster(), &self.groups[group].queue);
+        broken(&cluster, queue).is_some() || !is_leaf(&cluster, queue) || closed_by(&cluster, queue).is_some()
+    }
+
+    /// A5: a part has nodes and the others exist; not one that was satisfied, has still as many members charged as its minimum was then, and
+    /// asks for more, until one of the additional members has a node ([`CycleModel::follow`] forgets the minimum then).
+    pub(super) fn is_partly_bound(&self, group: &str) -> bool {
+        let placed = self.placed(group);
+        let part_has_nodes = placed > 0 && !self.is_satisfied(group) && self.is_whole(group);
+        let had = self.lives.get(group).and_then(|life| life.had);
+        let asks_for_more = had.is_some_and(|(minimum, _)| self.needs(group) > minimum && placed >= minimum);
+        part_has_nodes && !asks_for_more
+    }
+
+    /// A4: whether it lacks members of which some are gated.
+    pub(super) fn is_gated(&self, group: &str) -> bool {
+        !self.is_whole(group) && self.count(group, |state| *state == MemberState::Gated) > 0
+    }
+
+    /// A4, A6: whether it waits for a binding to be tried again; without a waiting member there is none.
+    pub(super) fn waits_for_retry(&self, group: &str, now: u64) -> bool {
+        self.lives.get(group).and_then(|life| life.tries_again).is_some_and(|at| at > now) && !self.waiting(group).is_empty()
+    }
+}
+
+/// Returns the smaller amount in each dimension.
+pub(super) fn no_more_than(amounts: &Amounts, most: &Amounts) -> Amounts {
+    amounts.iter().map(|(dimension, own)| (dimension.clone(), (*own).min(amount(most, dimension)))).collect()
 }
