@@ -155,8 +155,8 @@ impl CycleModel {
             }
             return true;
         }
-        // A3: where members are lacking it stays admitted for its admission timeout.
-        if life.admitted && life.by_reclaim && !is_whole {
+        // A3: one that was admitted so while members are lacking stays admitted for its admission timeout.
+        if life.admitted && !life.unreserved.is_empty() && !is_whole {
             self.admit_without_reserving(group, &asked, now);
             return true;
         }

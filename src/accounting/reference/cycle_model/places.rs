@@ -3,7 +3,7 @@
 use super::super::admission::sum;
 use super::super::cluster::{Amounts, amount, asked_in, larger, less, plus};
 use super::super::limits::fits;
-use super::{CycleModel, Kept, Life, Member, MemberState, positive};
+use super::{CycleModel, Kept, Life, Member, MemberState, Place, positive};
 
 impl CycleModel {
     /// A5, A8: a member is gone or has failed; `before` is what it was.
@@ -14,7 +14,8 @@ impl CycleModel {
         if !self.is_whole(&group) {
             self.life(&group).backs_off_until = 0;
         }
-        let MemberState::On(place) = &before.state else { return };
+        // A8: a member that is bound, and not one of which the binding is under way.
+        let MemberState::On(place @ Place { bound: true, .. }) = &before.state else { return };
         // A8: a gang (minMember above 1, once satisfied, and one member has a node still) that is not satisfied.
         let once = self.lives.get(&group).is_some_and(|life| life.had_its_places);
         if spec.min_member <= 1 || !once || self.placed(&group) == 0 || self.has_ended(&group) {

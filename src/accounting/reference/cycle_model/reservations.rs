@@ -96,7 +96,6 @@ impl CycleModel {
         let satisfied = self.is_satisfied(group);
         let (placed, succeeded, needs, missing) = (self.placed(group), self.succeeded(group), self.needs(group), self.missing(group));
         let bound = self.count(group, |state| matches!(state, MemberState::On(place) if place.bound && !place.terminating));
-        let is_gated = self.is_gated(group);
         let life = self.life(group);
         // A4: it shrinks by what the members are charged, and does not grow when a charge goes.
         life.reserved = no_more_than(&life.reserved, &less(&life.minimum, &charged));
@@ -129,11 +128,6 @@ impl CycleModel {
         // A5: it is partly bound as any gang from when one of the additional members has a node.
         if let Some((minimum, before)) = life.had {
             life.had = (placed <= before).then_some((minimum, placed));
-        }
-        // A4: a gang that lacks members of which some are gated reserves nothing, but for A8.
-        if is_gated {
-            life.reserved = no_more_than(&life.reserved, &of_places(life));
-            life.until = None;
         }
         // A8: at most as many places are kept as members are missing.
         if life.kept.len() > missing {
