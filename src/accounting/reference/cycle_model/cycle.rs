@@ -130,7 +130,10 @@ impl CycleModel {
         let life = self.life(group).clone();
         // A2: while it has reserved what it asks for, it is admitted, and where it asks for less it keeps what it has.
         if !positive(&life.reserved).is_empty() && covers(&life.reserved, &asked) {
-            self.life(group).unreserved = Amounts::new();
+            let charged = self.charged(group);
+            let life = self.life(group);
+            life.unreserved = Amounts::new();
+            life.minimum = plus(&charged, &life.reserved);
             self.begin_admission(group, now);
             return true;
         }
@@ -160,8 +163,11 @@ impl CycleModel {
             self.admit_without_reserving(group, &asked, now);
             return true;
         }
-        // A2: it loses what it has.
+        // A2: it loses what it has, what is reserved for a lost member too.
         self.lose(group);
+        let charged = self.charged(group);
+        let life = self.life(group);
+        (life.reserved, life.minimum) = (Amounts::new(), charged);
         false
     }
 

@@ -118,6 +118,7 @@ impl CycleModel {
             let stated = spec.min_resources.filter(|_| !spec.managed && life.rest_until != Some(0));
             let rest = stated.map(|stated| less(&as_requests(&stated), &charged)).unwrap_or_default();
             life.reserved = no_more_than(&life.reserved, &rest);
+            life.minimum = plus(&charged, &life.reserved);
             // Satisfied once: when the bindings of these members were done. With a minimum of 0, one of a member.
             if bound + succeeded > 0 && bound == placed {
                 life.had_its_places = true;
@@ -163,6 +164,10 @@ impl CycleModel {
             self.life(&name).kept.iter_mut().for_each(|kept| _ = kept.until.get_or_insert(now + TIMEOUT));
             self.give_up_kept(&name, |kept| kept.until.is_some_and(|until| until <= now));
             let satisfied = self.is_satisfied(&name);
+            // A4: the time of the rest goes on where a member is lost or its binding refused.
+            if self.life(&name).rest_until.is_some_and(|until| until <= now) && !satisfied {
+                self.life(&name).rest_until = Some(0);
+            }
             // A5: one that is satisfied stays admitted and keeps its rest, whatever becomes of its queue.
             if satisfied {
                 self.end_rest_by_time(&name, now);
@@ -172,6 +177,10 @@ impl CycleModel {
             if self.is_shut(&name) {
                 self.revoke(&name);
                 continue;
+            }
+            // A4: what the turns of this cycle find; a gang has none while it waits for a binding to be tried again.
+            if self.is_gated(&name) && !self.waits_for_retry(&name, now) {
+                self.lose(&name);
             }
             // A5: with bindings that were refused for a whole admission timeout since one was accepted, it reserves nothing until its next try.
             let refused = self.life(&name).refused_since.is_some_and(|since| since + TIMEOUT <= now);
