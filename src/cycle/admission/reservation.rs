@@ -279,10 +279,10 @@ pub(in crate::cycle) fn is_backing_off(cache: &Cache, key: &GroupKey, now: Durat
     cache.groups.get(key).is_some_and(|group| group.admission.backoff.until > now)
 }
 
-/// Ends the time and the back-off of a PodGroup that needs no member, as a change of its object may make it so.
+/// Ends the time and the back-off of a PodGroup that needs no member, as a change of its object may make it so, or that has ended (A5).
 pub(in crate::cycle) fn end_without_need(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
     let Some(group) = cache.groups.get_mut(key) else { return };
-    if !group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts)) {
+    if !group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts) || has_ended(group, facts)) {
         return;
     }
     let (AdmissionState::Pending { until } | AdmissionState::Inqueue { until, .. }) = &mut group.admission.state;

@@ -296,3 +296,19 @@ fn a5_a_min_member_of_0_ends_the_back_off() {
     let _plan = at(&mut state, timeout + 1);
     assert_eq!(until(&state), Duration::ZERO);
 }
+
+/// The error: the next back-off of a PodGroup that had ended was as long as if it had not.
+#[test]
+fn a5_an_end_ends_the_count_of_back_offs() {
+    let mut state = small(1, 100, DequeueStrategy::Traverse);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 1)])), ..group("ns", "g", 2, "q") });
+    let _plan = at(&mut state, 0);
+    let timeout = POLICY.admission_timeout.as_secs();
+    let _plan = at(&mut state, timeout);
+    let backoff = |state: &SchedulingState| state.cache().groups()[&GroupKey::new("ns", "g")].admission.backoff;
+    assert_eq!(backoff(&state).times, 1);
+    let failed = PodFacts { phase: crate::api::pod_facts::PodPhase::Failed, ..running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n0") };
+    state.apply_pod(failed);
+    let _plan = at(&mut state, timeout + 1);
+    assert_eq!((backoff(&state).times, backoff(&state).until), (0, Duration::ZERO));
+}
