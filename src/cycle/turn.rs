@@ -110,19 +110,23 @@ struct Ongoing<'t> {
 impl Ongoing<'_> {
     /// Admits the gang and places all members that are needed together. None where the gang was placed.
     fn gang(&mut self, want: &mut Want) -> Option<Turn> {
-        let needed = usize::try_from(want.gang.needed).unwrap_or(usize::MAX);
-        let together = want.remaining().get(..needed).unwrap_or_else(|| want.remaining());
-        match admit::admit(&mut self.state.cache, &want.key, together, self.policy.admit_within_nodes) {
+        match self.admit(want) {
             Err(refusal) => {
                 let asked = admit::requested(&self.state.cache, &want.key);
                 // What has to fit in the nodes as well waits until it does.
                 let waits = want.remaining().is_empty() || self.policy.admit_within_nodes;
                 let way = if waits { Vec::new() } else { self.that_give_way(want, &asked, &refusal) };
-                if way.is_empty() { Some(self.not_admitted(want, refusal)) } else { self.place_first(want, &way) }
+                if way.is_empty() { Some(self.not_admitted(want, refusal)) } else { self.gang_before_others(want, &way) }
             }
             Ok(admitted) if want.remaining().is_empty() => Some(self.admitted(want, admitted)),
             Ok(admitted) => self.place_gang(want, admitted),
         }
+    }
+
+    fn admit(&mut self, want: &Want) -> Result<Admitted, Refusal> {
+        let needed = usize::try_from(want.gang.needed).unwrap_or(usize::MAX);
+        let together = want.remaining().get(..needed).unwrap_or_else(|| want.remaining());
+        admit::admit(&mut self.state.cache, &want.key, together, self.policy.admit_within_nodes)
     }
 
     fn not_admitted(&mut self, want: &Want, refusal: Refusal) -> Turn {
@@ -184,34 +188,28 @@ impl Ongoing<'_> {
         reservation::free_surplus(&mut self.state.cache, &want.key, &reserved, &placements);
         self.plan.binds.extend(self.state.assume_all(&want.key, &placements, None));
         reservation::keep_rest(&mut self.state.cache, &want.key, minimum);
-        self.gang_is_placed(want);
-        None
-    }
-
-    /// Places what is needed together where only reservations of PodGroups that come later are in the way: they give way as soon as nodes have
-    /// room, and not before. Meanwhile it reserves nothing.
-    fn place_first(&mut self, want: &mut Want, way: &[GroupKey]) -> Option<Turn> {
-        self.state.revoke_admission(&want.key);
-        want.is_before_reservations = true;
-        match self.place_without(want, want.remaining(), want.needed(), way) {
-            Err(refusal) => {
-                let refusal = self.with_what_exceeds(want, refusal);
-                self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), false));
-                Some(self.waits(want, refusal))
-            }
-            Ok(placements) => {
-                self.plan.binds.extend(self.state.assume_all(&want.key, &placements, None));
-                self.gang_is_placed(want);
-                None
-            }
-        }
-    }
-
-    fn gang_is_placed(&mut self, want: &mut Want) {
         self.state.satisfied(&want.key, self.now, self.policy.rest_time());
         want.gang = Gang::default();
         want.members.retain(|uid| self.state.cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
         want.next = 0;
+        None
+    }
+
+    /// Does the same where only reservations of PodGroups that come later are in the way: they give way as soon as nodes have room, and not
+    /// before. Meanwhile it reserves nothing.
+    fn gang_before_others(&mut self, want: &mut Want, way: &[GroupKey]) -> Option<Turn> {
+        self.state.revoke_admission(&want.key);
+        want.is_before_reservations = true;
+        if let Err(refusal) = self.could_place(want, want.remaining(), want.needed(), way) {
+            let refusal = self.with_what_exceeds(want, refusal);
+            self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), false));
+            return Some(self.waits(want, refusal));
+        }
+        way.iter().for_each(|key| self.state.give_way(key));
+        match self.admit(want) {
+            Err(refusal) => Some(self.not_admitted(want, refusal)),
+            Ok(admitted) => self.place_gang(want, admitted),
+        }
     }
 
     /// Returns the PodGroups whose reservations give way to this one where they are all that is in the way (A4).
@@ -270,7 +268,9 @@ impl Ongoing<'_> {
             return Err(refusal);
         }
         want.is_before_reservations = true;
-        self.place_without(want, one, [1, 0], &way)
+        self.could_place(want, one, [1, 0], &way)?;
+        way.iter().for_each(|key| self.state.give_way(key));
+        self.place(want, one, [1, 0])
     }
 
     /// Checks that these further members leave room for what other PodGroups have reserved (A7).
@@ -293,17 +293,22 @@ impl Ongoing<'_> {
 
     /// Places so many of these members, or none; the first ones must be among them.
     fn place(&mut self, want: &Want, members: &[Uid], counts: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
-        self.place_without(want, members, counts, &[])
+        self.on_trial(want, members, counts, &[], |placer| placer.commit())
     }
 
-    /// Does the same without what these PodGroups have reserved. They are admitted no more where the members find places.
-    fn place_without(
+    /// Whether they would be placed without what these PodGroups have reserved.
+    fn could_place(&mut self, want: &Want, members: &[Uid], counts: [u32; 2], way: &[GroupKey]) -> Result<(), Refusal> {
+        self.on_trial(want, members, counts, way, |placer| drop(placer))
+    }
+
+    fn on_trial<T>(
         &mut self,
         want: &Want,
         members: &[Uid],
         [needed, first]: [u32; 2],
         way: &[GroupKey],
-    ) -> Result<Vec<Placement>, Refusal> {
+        then: impl FnOnce(Placer<'_>) -> T,
+    ) -> Result<T, Refusal> {
         let group = self.state.cache.groups.get(&want.key);
         let (last, reservation): (BTreeSet<Arc<str>>, _) =
             group.map(|group| (group.retry.last.clone(), group.admission.reservation.clone())).unwrap_or_default();
@@ -331,11 +336,7 @@ impl Ongoing<'_> {
             }
         }
         match placer.place(&Attempt { queue, pods: &to_place, needed, first, preemptable, is_due: false }) {
-            Ok(_) => {
-                let placements = placer.commit();
-                way.iter().for_each(|key| self.state.give_way(key));
-                Ok(placements)
-            }
+            Ok(_) => Ok(then(placer)),
             Err(not) => Err(*not.refusal),
         }
     }
