@@ -52,10 +52,31 @@ pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &Gro
     cache.release_reservation(key);
 }
 
-/// Admits a PodGroup that reserves nothing: scheduling gates hold its members back (A4).
-pub(in crate::cycle) fn admit_without_reservation(cache: &mut Cache, key: &GroupKey) {
+/// Admits a PodGroup that reserves nothing but what is `kept` for lost members: scheduling gates hold its members back (A4).
+pub(in crate::cycle) fn admit_without_reservation(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, kept: &Resources) {
+    let Some(group) = cache.groups.get(key) else { return };
+    let (queue, reserved) = (cache.reserves_in(group), cache.reserved(group).clone());
+    let mut stays = kept.clone();
+    stays.min_each(&reserved);
+    let mut minimum = Resources::new();
+    match queue {
+        Some(queue) if !stays.is_zero() => {
+            cancel_timeout(cache, timers, key);
+            cache.set_unreserved(key, None);
+            if stays != reserved {
+                quota_freed(cache, key);
+                cache.set_reservation(key, &queue, &stays);
+            }
+            minimum = stays;
+        }
+        _ => revoke(cache, timers, key),
+    }
     if let Some(group) = cache.groups.get_mut(key) {
-        group.admission.state = AdmissionState::SETTLED;
+        if !minimum.is_zero() {
+            minimum.add(&group.charged);
+        }
+        group.admission.state = AdmissionState::Inqueue { minimum, until: None };
+        group.admission.within_entitlement = false;
     }
 }
 
@@ -113,10 +134,8 @@ pub(in crate::cycle) fn keep_rest_of(cache: &mut Cache, key: &GroupKey, reserved
     let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.clone()?))) else { return };
     let mut rest = rest_of(group);
     rest.min_each(reserved);
-    if !rest.is_zero() {
-        cache.set_reservation(key, &facts.queue, &rest);
-        cache.update_demand(key);
-    }
+    cache.set_reservation(key, &facts.queue, &rest);
+    cache.update_demand(key);
 }
 
 /// Ends what is reserved beyond the minimum of a PodGroup when its time is over, also where its members wait for another reason.

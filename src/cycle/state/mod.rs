@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
+use crate::resources::Resources;
 
 use super::admission::reservation;
 use super::asks_nodes::Asking;
@@ -283,6 +284,7 @@ impl SchedulingState {
         reservation::shrink(&mut self.cache, key);
         reservation::end_without_need(&mut self.cache, &mut self.requeue.timers, key);
         self.drop_needless_places(key);
+        self.cache.update_first(key);
         self.cache.notice_way(key);
         self.park(key);
         self.cache.update_demand(key);
@@ -350,12 +352,14 @@ impl SchedulingState {
         self.requeue.try_again(key);
     }
 
-    /// Admits the PodGroup without a reservation, if its queue is open.
+    /// Admits the PodGroup without a reservation, but for the places of lost members, if its queue is open.
     pub(in crate::cycle) fn admit_without_reservation(&mut self, key: &GroupKey, queue: &str) {
-        self.revoke_admission(key);
-        if self.cache.accounting().quota().closed_by(queue).is_none() {
-            reservation::admit_without_reservation(&mut self.cache, key);
+        if self.cache.accounting().quota().closed_by(queue).is_some() {
+            return self.revoke_admission(key);
         }
+        let mut kept = Resources::new();
+        self.nominations.kept_for(key).iter().for_each(|place| kept.add(place.resources()));
+        reservation::admit_without_reservation(&mut self.cache, &mut self.requeue.timers, key, &kept);
     }
 
     /// The PodGroup has all nodes that its minimum needs: it reserves only what it states beyond that, for the time of an admission.
