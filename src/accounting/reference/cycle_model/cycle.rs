@@ -1,5 +1,5 @@
-//! What happens in one cycle: admission and placement in the order of P1 (A1 to A7). The choices that the text leaves open are those that were made: which
-//! PodGroups are tried, which members are bound and where, and which PodGroups looked for victims in vain.
+//! What happens in one cycle: admission and placement in the order of P1 (A1 to A7). The choices that the text leaves open are those that were
+//! made: which PodGroups are tried, which members are bound and where, and which PodGroups looked for victims in vain.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -105,6 +105,10 @@ impl CycleModel {
         let had_reserved = covers(&before.reserved, &self.asked(group));
         let is_timed_out = self.is_timed_out(group, now);
         let mut may_be_placed = self.admit(group, now);
+        // A4: what comes later gives way, as soon as nodes have room.
+        if !may_be_placed && is_whole && self.later_give_way(group, &self.asked(group), self.missing(group)) {
+            may_be_placed = self.admit(group, now);
+        }
         if before.backs_off_until > now && !self.is_partly_bound(group) {
             *self.life(group) = before;
             self.lose(group);
@@ -266,7 +270,7 @@ impl CycleModel {
         }
         // A7: any waiting member that need not wait may be placed.
         let may: Vec<String> = waiting.into_iter().filter(|uid| self.leaves_room(group, uid, now)).collect();
-        let has_room = self.members_fit(group, 1);
+        let has_room = !may.is_empty() && (self.members_fit(group, 1) || self.later_give_way(group, &self.asks_of_one(group), 1));
         if may.is_empty() || !has_room {
             return Ok(if self.could_wait_for_room(group, now) { Turn::WaitsForRoom } else { Turn::Passes });
         }

@@ -183,10 +183,14 @@ impl CycleModel {
         let is_first = before.is_none() && self.count(&group, |_| true) == 1;
         let begins =
             is_first && self.groups.get(&group).is_some_and(|spec| spec.completions.is_none()) && self.life(&group).succeeded_before > 0;
-        if lives && (std::mem::take(&mut self.life(&group).ended) || begins) {
+        let enough = self.groups.get(&group).is_some_and(|spec| self.has_succeeded_enough(&group, spec));
+        let ended = lives && std::mem::take(&mut self.life(&group).ended);
+        if ended || lives && begins {
             let life = self.life(&group);
-            life.succeeded_before = 0;
             life.rest_until = None;
+            if begins || enough {
+                life.succeeded_before = 0;
+            }
         }
         if let Some(before) = before.as_ref().filter(|_| failed) {
             self.lost(before);
@@ -281,8 +285,8 @@ impl CycleModel {
                 queue: spec.queue.clone(),
                 min_member: self.needs(name),
                 asks,
-                // Where the members exist, an estimate of podgroup-controller does not count.
-                min_resources: spec.min_resources.clone().filter(|_| !spec.managed || !self.is_whole(name)),
+                // Where the members exist, an estimate of podgroup-controller does not count. Nothing does from when it is satisfied.
+                min_resources: spec.min_resources.clone().filter(|_| self.begins(name) && (!spec.managed || !self.is_whole(name))),
                 priority: 0,
                 preemptable: true,
                 member_keeps: false,
@@ -346,6 +350,16 @@ impl CycleModel {
     fn is_owed_a_beginning(&self, group: &str) -> bool {
         let life = self.lives.get(group);
         !self.groups[group].managed && !life.is_some_and(|life| life.had_its_places || life.ended)
+    }
+
+    /// A1: whether it was not satisfied once, with every bind done, since it began.
+    fn begins(&self, group: &str) -> bool {
+        self.lives.get(group).is_none_or(|life| life.rest_until.is_none() || !life.had_its_places)
+    }
+
+    /// A1: whether as many succeeded as are to. Where none is to succeed, one must have.
+    fn has_succeeded_enough(&self, group: &str, spec: &GroupSpec) -> bool {
+        self.succeeded(group) >= spec.completions.unwrap_or(spec.min_member).max(1)
     }
 
     fn has_ended(&self, group: &str) -> bool {

@@ -83,6 +83,14 @@ impl CycleModel {
         (priority, no_member, if satisfied { age + YOUNGER } else { age }, satisfied, group.to_owned())
     }
 
+    /// A4: the rank of a PodGroup as it is now; of a reservation, which is as old as its PodGroup, or its oldest waiting member.
+    pub(super) fn rank_now(&self, group: &str, created: Option<u64>) -> Rank {
+        let (priority, no_member, age) = self.age(group);
+        let age = created.map_or(age, |created| created.min(age));
+        let satisfied = self.is_satisfied(group);
+        (priority, no_member && created.is_none(), if satisfied { age + YOUNGER } else { age }, satisfied, group.to_owned())
+    }
+
     /// P1: returns the first of these PodGroups, from `root` down, as of now. Those that are not in a leaf below `root` come last: they are only
     /// refused.
     pub(super) fn first_of(&self, start: &Start, candidates: &BTreeSet<String>) -> Option<String> {

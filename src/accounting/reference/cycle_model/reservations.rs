@@ -2,6 +2,7 @@
 
 use super::super::admission::as_requests;
 use super::super::cluster::{Amounts, amount, less, plus};
+use super::super::limits::fits;
 use super::super::tree::{broken, closed_by, is_leaf};
 use super::places::of_places;
 use super::{CycleModel, MemberState, positive};
@@ -73,6 +74,32 @@ impl CycleModel {
         life.unreserved = Amounts::new();
     }
 
+    /// A4: where only reservations of PodGroups of the queue that come later are in the way, the last of them give way, as many as are in the
+    /// way, and only if nodes take so many members now. Returns whether they did.
+    pub(super) fn later_give_way(&mut self, group: &str, asked: &Amounts, members: usize) -> bool {
+        let queue = self.groups[group].queue.clone();
+        let own = self.rank_now(group, None);
+        let gives_way = |name: &String| {
+            let of_queue = name != group && self.groups.get(name).is_some_and(|other| other.queue == queue);
+            let begun = || self.is_satisfied(name) || self.is_partly_bound(name) || !self.lives[name].kept.is_empty();
+            of_queue && !begun() && self.rank_now(name, Some(self.groups[name].created)) > own
+        };
+        let mut cluster = self.cluster().without_reservation(group);
+        let mut later: Vec<String> = cluster.reservations.keys().filter(|name| gives_way(name)).cloned().collect();
+        later.sort_by_key(|name| self.rank_now(name, Some(self.groups[name].created)));
+        let mut way = Vec::new();
+        while fits(&cluster, &queue, asked).is_err() {
+            let Some(last) = later.pop() else { return false };
+            cluster = cluster.without_reservation(&last);
+            way.push(last);
+        }
+        let taken = !way.is_empty() && self.slots(group, &self.asks_of_one(group), true) >= members;
+        if taken {
+            way.iter().for_each(|name| self.revoke(name));
+        }
+        taken
+    }
+
     /// A5: the PodGroup backs off, for as long as the timeout, twice as long each time, up to 32 timeouts.
     pub(super) fn back_off(&mut self, group: &str, now: u64) {
         self.lose(group);
@@ -118,7 +145,10 @@ impl CycleModel {
             let stated = spec.min_resources.filter(|_| !spec.managed && life.rest_until != Some(0));
             let rest = stated.map(|stated| less(&as_requests(&stated), &charged)).unwrap_or_default();
             life.reserved = no_more_than(&life.reserved, &rest);
-            life.minimum = plus(&charged, &life.reserved);
+            // Without a rest, nothing of its minimum is left that could be reserved.
+            if positive(&life.reserved).is_empty() {
+                life.minimum = charged.clone();
+            }
             // Satisfied once: when the bindings of these members were done. With a minimum of 0, one of a member.
             if bound + succeeded > 0 && bound == placed {
                 life.had_its_places = true;
@@ -143,15 +173,14 @@ impl CycleModel {
         }
     }
 
-    /// A1: it has ended when no member lives, and either members are there that all have ended, or as many succeeded as are to. Where
-    /// none is to succeed, one must have.
+    /// A1: it has ended when no member lives, and either members are there that all have ended, or as many succeeded as are to. Where it says
+    /// how many are to succeed, successes alone are no end before.
     fn note_end(&mut self, group: &str) {
-        let Some(spec) = self.groups.get(group) else { return };
+        let Some(spec) = self.groups.get(group).cloned() else { return };
         let lives = self.count(group, |state| !matches!(state, MemberState::Succeeded | MemberState::Failed));
         let there = self.count(group, |_| true);
-        let to_succeed = spec.completions.unwrap_or(spec.min_member);
-        let succeeded = self.succeeded(group);
-        if lives == 0 && (there > 0 || succeeded > 0 && succeeded >= to_succeed) {
+        let more_to_come = spec.completions.is_some() && self.count(group, |state| *state == MemberState::Failed) == 0;
+        if lives == 0 && (there > 0 && !more_to_come || self.has_succeeded_enough(group, &spec)) {
             self.life(group).ended = true;
         }
     }
@@ -180,7 +209,10 @@ impl CycleModel {
             }
             // A4: what the turns of this cycle find; a gang has none while it waits for a binding to be tried again.
             if self.is_gated(&name) && !self.waits_for_retry(&name, now) {
+                let admitted = self.life(&name).admitted;
                 self.lose(&name);
+                // It stays admitted where it has no turn.
+                self.life(&name).admitted = admitted;
             }
             // A5: with bindings that were refused for a whole admission timeout since one was accepted, it reserves nothing until its next try.
             let refused = self.life(&name).refused_since.is_some_and(|since| since + TIMEOUT <= now);
