@@ -163,7 +163,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
     refuse_blocked(state, key);
     state.cache.notice_attempt(key);
     reservation::end_precedence(&mut state.cache, key, now);
-    reservation::end_rest(&mut state.cache, key, now);
+    reservation::follow_rest(&mut state.cache, key, now, policy.rest_time());
     let Some(group) = state.cache.groups.get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };

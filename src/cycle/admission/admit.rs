@@ -97,8 +97,8 @@ fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<Grou
     let facts = group.facts.clone()?;
     let mut asked = cache::request_of(&cache.pods, needed);
     // The members know best what they request. What podgroup-controller wrote is an estimate from their template. Where it had its minimum,
-    // what a user states beyond is the rest, which is reserved once (A4).
-    let begins = group.admission.rest == Rest::Owed || !gang::had_its_places(group, &facts);
+    // what a user states beyond is the rest, which is reserved once (A4). One that needs no member asks for nothing.
+    let begins = (group.admission.rest == Rest::Owed || !gang::had_its_places(group, &facts)) && !gang::is_satisfied(group, &facts);
     if let Some(minimum) = facts.min_resources.as_ref().filter(|_| begins && (needed.is_empty() || !facts.managed)) {
         let mut stated = minimum.clone();
         stated.sub(&group.charged);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::accounting::Placement;
 use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
-use crate::cycle::cache::gang::is_satisfied;
+use crate::cycle::cache::gang::{has_its_places, is_satisfied};
 use crate::cycle::cache::phase::has_ended;
 use crate::cycle::cache::reservation::{AdmissionState, Precedence, Rest};
 use crate::cycle::cache::{AdmissionBackoff, Cache, Group, Wake};
@@ -138,9 +138,13 @@ pub(in crate::cycle) fn keep_rest_of(cache: &mut Cache, key: &GroupKey, reserved
     cache.update_demand(key);
 }
 
-/// Ends what is reserved beyond the minimum of a PodGroup when its time is over, also where its members wait for another reason.
-pub(in crate::cycle) fn end_rest(cache: &mut Cache, key: &GroupKey, now: Duration) {
+/// Begins and ends the time of what is reserved beyond the minimum of a PodGroup, also where its members wait for another reason.
+pub(in crate::cycle) fn follow_rest(cache: &mut Cache, key: &GroupKey, now: Duration, time: Duration) {
     let Some(group) = cache.groups.get_mut(key) else { return };
+    let is_owed = group.admission.rest == Rest::Owed;
+    if is_owed && group.facts.as_ref().is_some_and(|facts| !facts.is_over() && has_its_places(group, facts)) {
+        group.admission.rest = Rest::Until(now.saturating_add(time));
+    }
     if matches!(group.admission.rest, Rest::Until(until) if until <= now) {
         group.admission.rest = Rest::Over;
         if group.admission.reservation.is_some() && group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts)) {
