@@ -357,12 +357,10 @@ impl Refusal {
 
     /// The same refusal by a ceiling, with other amounts.
     pub(in crate::cycle) fn with_ceiling(&self, ceiling: Ceiling) -> Self {
-        match self {
-            Self::WithoutPreemption { refusal, why } => {
-                Self::WithoutPreemption { refusal: Arc::new(refusal.with_ceiling(ceiling)), why: Arc::clone(why) }
-            }
-            _ => Self::Ceiling(ceiling),
+        if let Self::WithoutPreemption { refusal, why } = self {
+            return Self::WithoutPreemption { refusal: Arc::new(refusal.with_ceiling(ceiling)), why: Arc::clone(why) };
         }
+        Self::Ceiling(ceiling)
     }
 
     /// The reason of the PodGroup's condition, in Volcano's words.

@@ -102,7 +102,7 @@ impl CycleModel {
         }
         // A5: during the back-off it is placed where it would be admitted, and reserves nothing. A partly bound gang does not back off.
         let before = self.life(group).clone();
-        let had_reserved = covers(&before.reserved, &self.asked(group));
+        let had = covers(&before.reserved, &self.asked(group)).then(|| (before.reserved.clone(), before.minimum.clone()));
         let is_timed_out = self.is_timed_out(group, now);
         let mut may_be_placed = self.admit(group, now);
         // A4: what comes later gives way, as soon as nodes have room.
@@ -117,7 +117,7 @@ impl CycleModel {
         }
         may_be_placed &= is_whole;
         if may_be_placed && self.members_fit(group, self.missing(group)) {
-            self.take_minimum(group, now, binds, had_reserved)?;
+            self.take_minimum(group, now, binds, had)?;
             return Ok(Turn::Placed);
         }
         // A3: no pod goes for members that do not exist.
@@ -200,14 +200,16 @@ impl CycleModel {
     }
 
     /// Applies the binds of a minimum, which must be the next ones. A4: the rest begins, as far as it was reserved before or fits now.
-    fn take_minimum(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>, had_reserved: bool) -> Result<(), String> {
+    fn take_minimum(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>, had: Option<(Amounts, Amounts)>) -> Result<(), String> {
         let (asked, charged) = (self.asked(group), self.charged(group));
         let fits = fits(&self.cluster().without_reservation(group), &self.groups[group].queue, &asked).is_ok();
         let life = self.life(group);
         if fits {
             life.minimum = larger(&life.minimum, &plus(&charged, &asked));
             life.reserved = larger(&life.reserved, &asked);
-        } else if !had_reserved {
+        } else if let Some((reserved, minimum)) = had {
+            (life.reserved, life.minimum) = (reserved, minimum);
+        } else {
             life.reserved = Amounts::new();
         }
         for _ in 0..self.missing(group) {
@@ -237,22 +239,20 @@ impl CycleModel {
     }
 
     /// A3, R3: after all turns, one that A3 alone admitted has looked for victims, and there are none. It backs off, unless what is terminating
-    /// is enough, or bindings are under way.
-    /// Whether their pods might go for it is what was decided.
+    /// is enough, or bindings are under way whose pods might go for it.
     fn look_for_victims(&mut self, group: &str, now: u64, backing_off: &BTreeSet<String>) -> Result<(), String> {
         let mut settled = self.clone();
         settled.members.retain(|_, member| !matches!(&member.state, MemberState::On(place) if place.terminating));
         let without = settled.cluster().without_reservation(group);
         let takes_request = fits(&without, &self.groups[group].queue, &settled.asked(group)).is_ok();
         let is_enough = takes_request && settled.members_fit(group, settled.missing(group));
-        let binds = self.members.values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound));
         match (backing_off.contains(group), is_enough) {
             (true, true) => Err(format!("{group} backs off, and what is terminating is enough")),
             (true, false) => {
                 self.back_off(group, now);
                 Ok(())
             }
-            (false, false) if !binds => Err(format!("{group} has no victims, and does not back off")),
+            // Which PodGroups look is what was decided: a search is not repeated while nothing has changed.
             (false, _) => Ok(()),
         }
     }

@@ -352,9 +352,9 @@ impl CycleModel {
         !self.groups[group].managed && !life.is_some_and(|life| life.had_its_places || life.ended)
     }
 
-    /// A1: whether it was not satisfied once, with every bind done, since it began.
+    /// A1: whether it needs members and was not satisfied once, with every bind done, since it began.
     fn begins(&self, group: &str) -> bool {
-        self.lives.get(group).is_none_or(|life| life.rest_until.is_none() || !life.had_its_places)
+        !self.is_satisfied(group) && self.lives.get(group).is_none_or(|life| life.rest_until.is_none() || !life.had_its_places)
     }
 
     /// A1: whether as many succeeded as are to. Where none is to succeed, one must have.

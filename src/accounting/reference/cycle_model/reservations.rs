@@ -147,7 +147,7 @@ impl CycleModel {
             life.reserved = no_more_than(&life.reserved, &rest);
             // Without a rest, nothing of its minimum is left that could be reserved.
             if positive(&life.reserved).is_empty() {
-                life.minimum = charged.clone();
+                life.minimum = Amounts::new();
             }
             // Satisfied once: when the bindings of these members were done. With a minimum of 0, one of a member.
             if bound + succeeded > 0 && bound == placed {
