@@ -36,6 +36,7 @@ impl CycleModel {
         backing_off: &BTreeSet<String>,
     ) -> Result<(), String> {
         self.end_by_time(now);
+        tried.iter().for_each(|name| self.lose_what_is_not_owed(name, now));
         let start = self.start();
         let mut binds: VecDeque<Bind> = binds.iter().cloned().collect();
         // A6: the first that waits for room, of each fifo queue.
@@ -93,11 +94,7 @@ impl CycleModel {
             self.life(group).admitted = true;
             return Ok(Turn::Passes);
         }
-        // A2: for members that do not exist, admission is owed to a beginning alone. Else it loses its reservation, unless a place is kept (A8).
         if !is_whole && !self.is_owed_a_beginning(group) {
-            if self.life(group).kept.is_empty() {
-                self.lose(group);
-            }
             return Ok(Turn::Passes);
         }
         // A5: during the back-off it is placed where it would be admitted, and reserves nothing. A partly bound gang does not back off.
@@ -125,6 +122,18 @@ impl CycleModel {
             looking.push(group.to_owned());
         }
         Ok(if self.could_wait_for_room(group, now) { Turn::WaitsForRoom } else { Turn::Passes })
+    }
+
+    /// A2: for members that do not exist, admission is owed to a beginning alone. Else it loses its reservation, unless a place is kept (A8),
+    /// before the first turn: others use it.
+    fn lose_what_is_not_owed(&mut self, group: &str, now: u64) {
+        if !self.groups.contains_key(group) || self.has_ended(group) || self.is_shut(group) || self.waits_for_retry(group, now) {
+            return;
+        }
+        let lacks = !self.is_whole(group) && !self.is_gated(group) && !self.is_owed_a_beginning(group);
+        if lacks && self.life(group).kept.is_empty() {
+            self.lose(group);
+        }
     }
 
     /// A2, A3: asks for the admission where what is reserved is not enough. Returns whether the PodGroup is admitted.
