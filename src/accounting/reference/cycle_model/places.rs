@@ -35,6 +35,8 @@ impl CycleModel {
         let life = self.life(&group);
         life.kept.push(Kept { node: place.node.clone(), asks: before.asks.clone(), until: None });
         if is_charged_there {
+            // A8: it is admitted with that.
+            life.admitted = true;
             life.reserved = plus(&life.reserved, &before.asks);
             life.minimum = larger(&life.minimum, &plus(&charged, &life.reserved));
         }

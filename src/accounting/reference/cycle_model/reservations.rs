@@ -167,9 +167,9 @@ impl CycleModel {
                 life.reserved = no_more_than(&life.reserved, &of_places(life));
             }
         }
-        // A8: kept until the gang has no member with a node.
-        if placed == 0 {
-            self.give_up_kept(group, |_| true);
+        // A8: kept until the gang has no member with a node. It asks anew then, and its time goes on.
+        if placed == 0 && !self.life(group).kept.is_empty() {
+            self.revoke_after_change(group);
         }
     }
 
