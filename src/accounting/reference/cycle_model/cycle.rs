@@ -248,20 +248,23 @@ impl CycleModel {
     }
 
     /// A3, R3: after all turns, one that A3 alone admitted has looked for victims, and there are none. It backs off, unless what is terminating
-    /// is enough, or bindings are under way whose pods might go for it.
+    /// is enough, its request fits by now, or bindings are under way. Whether their pods might go for it is what was decided.
     fn look_for_victims(&mut self, group: &str, now: u64, backing_off: &BTreeSet<String>) -> Result<(), String> {
         let mut settled = self.clone();
         settled.members.retain(|_, member| !matches!(&member.state, MemberState::On(place) if place.terminating));
         let without = settled.cluster().without_reservation(group);
         let takes_request = fits(&without, &self.groups[group].queue, &settled.asked(group)).is_ok();
         let is_enough = takes_request && settled.members_fit(group, settled.missing(group));
+        let reserved = self.lives.get(group).map(|life| life.reserved.clone()).unwrap_or_default();
+        let fits_now = fits(&self.cluster().without_reservation(group), &self.groups[group].queue, &reserved).is_ok();
+        let binds = self.members.values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound));
         match (backing_off.contains(group), is_enough) {
             (true, true) => Err(format!("{group} backs off, and what is terminating is enough")),
             (true, false) => {
                 self.back_off(group, now);
                 Ok(())
             }
-            // Which PodGroups look is what was decided: a search is not repeated while nothing has changed.
+            (false, false) if !binds && !fits_now => Err(format!("{group} has no victims, and does not back off")),
             (false, _) => Ok(()),
         }
     }
