@@ -33,11 +33,13 @@ pub(super) struct Both {
     pub(super) over: BTreeSet<usize>,
     /// The number of pods that were created.
     pub(super) pods_created: usize,
+    /// What every cycle did; nothing where it is not asked for.
+    pub(super) trace: Option<Vec<String>>,
 }
 
 impl Both {
-    /// Creates all objects except the pods, and runs the first cycles.
-    pub(super) fn begin(scene: &Scene) -> Result<Self, String> {
+    /// Creates all objects except the pods.
+    pub(super) fn begin(scene: &Scene, traced: bool) -> Self {
         let mut both = Self {
             state: SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]),
             model: CycleModel::default(),
@@ -47,12 +49,13 @@ impl Both {
             groups: scene.groups.iter().cloned().map(Some).collect(),
             over: BTreeSet::new(),
             pods_created: 0,
+            trace: traced.then(Vec::new),
         };
         (0..3).for_each(|value| both.state.apply_priority_class(class(&format!("c{value}"), value)));
         scene.nodes.iter().enumerate().for_each(|(at, offers)| both.node(at, *offers));
         (0..both.queues.len()).for_each(|at| both.queue(at));
         (0..both.groups.len()).for_each(|at| both.group(at));
-        both.settle().map(|()| both)
+        both
     }
 
     /// Runs cycles until nothing is left to do. The error is the first difference.
@@ -74,10 +77,14 @@ impl Both {
         if !plan.evictions.is_empty() {
             return Err(format!("pods are evicted: {:?}", plan.evictions));
         }
-        let tried = plan.tried.iter().map(|key| key.name.to_string()).collect();
+        let tried: BTreeSet<String> = plan.tried.iter().map(|key| key.name.to_string()).collect();
         let binds: Vec<Bind> = plan.binds.iter().map(|bind| Bind { pod: bind.name.to_string(), node: bind.node.to_string() }).collect();
         let real = self.real();
-        let backing_off = real.iter().filter(|(_, seen)| seen.backs_off_until.is_some()).map(|(name, _)| name.clone()).collect();
+        let backing_off: BTreeSet<String> =
+            real.iter().filter(|(_, seen)| seen.backs_off_until.is_some()).map(|(name, _)| name.clone()).collect();
+        if let Some(trace) = &mut self.trace {
+            trace.push(cycle_text(&self.state, self.now, &tried, &binds, &real));
+        }
         self.model.cycle(self.now, &tried, &binds, &backing_off).map_err(|what| format!("{what} ({binds:?} of {tried:?})"))?;
         same(&real, &self.model.seen(self.now))
     }
@@ -138,6 +145,21 @@ fn same(real: &BTreeMap<String, Seen>, want: &BTreeMap<String, Seen>) -> Result<
         None if real.len() == want.len() => Ok(()),
         None => Err("a PodGroup is missing".to_owned()),
     }
+}
+
+/// Writes what a cycle did, and what the program holds after it.
+fn cycle_text(state: &SchedulingState, now: u64, tried: &BTreeSet<String>, binds: &[Bind], real: &BTreeMap<String, Seen>) -> String {
+    let bound: Vec<String> = binds.iter().map(|bind| format!("{} on {}", bind.pod, bind.node)).collect();
+    let mut text = format!("cycle at {now} ms: tries {tried:?}, binds {bound:?}\n");
+    for name in state.cache().queues().keys() {
+        let view = state.cache().accounting().quota().queue(name);
+        text += &format!("  queue {name}: used {:?}, reserved {:?}\n", view.used, view.reserved);
+    }
+    for (key, group) in state.cache().groups().iter() {
+        let waiting: Vec<&str> = group.waiting.iter().map(|uid| &**uid).collect();
+        text += &format!("  {}: {:?}, waiting {waiting:?}, {:?}\n", key.name, real.get(&*key.name), group.refusal);
+    }
+    text
 }
 
 fn nanos(resources: &Resources) -> Amounts {
