@@ -225,7 +225,7 @@ impl Explanation {
 
 impl Quota {
     fn of(ceiling: &Ceiling) -> Self {
-        let shown = |amount: Amount| quantity::format(amount, ceiling.dimension.style());
+        let shown = |amount: Amount| quantity::shown(amount, ceiling.dimension.style());
         let enough = ceiling.used.plus(ceiling.asked).plus(ceiling.unused_guarantee);
         Self {
             requested: shown(ceiling.asked),
@@ -252,7 +252,7 @@ impl Nodes {
 impl NodeReason {
     fn of(reason: &Reason, count: Count) -> Self {
         let resource = if let Reason::Lacks(name) = reason { Some(name) } else { None };
-        let amount = |amount: Amount| resource.map(|name: &ResourceName| quantity::format(amount, name.style()));
+        let amount = |amount: Amount| resource.map(|name: &ResourceName| quantity::shown(amount, name.style()));
         Self {
             code: reason.code(),
             nodes: count.nodes,

@@ -159,7 +159,7 @@ impl fmt::Display for Excluded {
         match &self.share {
             Some(over) => {
                 let [asked, used, share] =
-                    [over.asked, over.used, over.share].map(|amount| quantity::format(amount, over.dimension.style()));
+                    [over.asked, over.used, over.share].map(|amount| quantity::shown(amount, over.dimension.style()));
                 let comma = if said { ", " } else { "" };
                 write!(
                     f,

@@ -201,7 +201,7 @@ fn queue_fault(f: &mut fmt::Formatter<'_>, fault: &QueueFault) -> fmt::Result {
 }
 
 pub(super) fn shown(name: &ResourceName, amount: Amount) -> String {
-    quantity::format(amount, name.style())
+    quantity::shown(amount, name.style())
 }
 
 #[cfg(test)]

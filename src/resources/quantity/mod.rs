@@ -9,4 +9,4 @@ mod vectors;
 mod write;
 
 pub use read::{MAX_EXPONENT, MAX_LENGTH, QuantityError, parse};
-pub use write::{Style, format};
+pub use write::{Style, format, shown};

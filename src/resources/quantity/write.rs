@@ -36,6 +36,19 @@ pub fn format(amount: Amount, style: Style) -> String {
     format!("{}{}", best.0, best.1)
 }
 
+/// Returns the text of an amount for people, rounded to a thousandth, and to a byte where the unit is one: a share is exact to a nano, and
+/// nobody reads `3333333334n`. What is less than that is written as it is.
+#[must_use]
+pub fn shown(amount: Amount, style: Style) -> String {
+    let step = match style {
+        Style::Decimal => NANOS_PER_UNIT / 1000,
+        Style::Binary => NANOS_PER_UNIT,
+    };
+    let nanos = amount.nanos();
+    let rounded = nanos.saturating_add(step / 2).div_euclid(step).saturating_mul(step);
+    format(if nanos.abs() < step { amount } else { Amount::from_nanos(rounded) }, style)
+}
+
 /// Divides by `step` as long as there is no remainder and there is a larger suffix. Returns the quotient and its suffix.
 fn largest<'a>(mut number: i128, step: i128, suffixes: &[&'a str]) -> (i128, &'a str) {
     let mut suffix = "";
@@ -57,6 +70,17 @@ mod tests {
     use crate::resources::ResourceName;
     use crate::resources::quantity::parse;
     use proptest::prelude::*;
+
+    #[test]
+    fn people_read_thousandths_and_bytes() {
+        let of = |nanos, style| shown(Amount::from_nanos(nanos), style);
+        assert_eq!(of(3_333_333_334, Style::Decimal), "3333m");
+        assert_eq!(of(3_333_666_667, Style::Decimal), "3334m");
+        assert_eq!(of(-3_333_333_334, Style::Decimal), "-3333m");
+        assert_eq!(of(2_000_000_000, Style::Decimal), "2");
+        assert_eq!(of(5, Style::Decimal), "5n");
+        assert_eq!(of(1_431_655_765_333_333_334, Style::Binary), "1431655765");
+    }
 
     #[test]
     fn amounts_are_written_as_kubernetes_writes_them() {
