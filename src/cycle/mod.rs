@@ -198,17 +198,13 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
 /// Refuses a PodGroup that cannot be placed as it is, and revokes an admission that its queue does not allow any more.
 fn check_queue(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts, has_all: bool) -> Result<(), Refusal> {
     // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O1).
-    let satisfied = state.cache.groups.get(key).is_none_or(|group| gang::is_satisfied(group, facts));
+    let satisfied = state.cache.groups.get(key).is_none_or(|group| gang::is_satisfied_with_members(group, facts));
     if !has_all && let Some(refusal) = admit::unusable(&state.cache, facts) {
-        // A5: one that is satisfied stays admitted though a further member waits.
+        // A5: before the turn of another PodGroup that could use the reservation. One that is satisfied stays admitted.
         if !satisfied {
             state.revoke_admission(key);
         }
         return Err(refusal);
-    }
-    // A5: before the turn of another PodGroup that could use this reservation.
-    if !satisfied && state.cache.accounting.quota().closed_by(&facts.queue).is_some() {
-        state.revoke_admission(key);
     }
     Ok(())
 }
@@ -248,7 +244,7 @@ fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Resu
         // It waits until the scheduling gates are removed, which may take any time: it reserves nothing. The program that removes them may
         // wait for its admission.
         Err(refusal) if group.counts.gated > 0 => {
-            state.admit_without_reservation(key, &facts.queue);
+            state.admit_without_reservation(key);
             return Err(refusal);
         }
         Err(refusal) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::accounting::{Bound, Placement};
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
-use crate::resources::{Amount, ResourceName, Resources};
+use crate::resources::{Amount, ResourceName};
 
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
@@ -112,10 +112,10 @@ impl Ongoing<'_> {
     fn gang(&mut self, want: &mut Want) -> Option<Turn> {
         match self.admit(want) {
             Err(refusal) => {
-                let asked = admit::requested(&self.state.cache, &want.key);
-                // What has to fit in the nodes as well waits until it does.
-                let waits = want.remaining().is_empty() || self.policy.admit_within_nodes;
-                let way = if waits { Vec::new() } else { self.that_give_way(want, &asked, &refusal) };
+                let way = match want.remaining() {
+                    [] => Vec::new(),
+                    members => self.that_give_way(want, members, want.gang.needed, &refusal),
+                };
                 if way.is_empty() { Some(self.not_admitted(want, refusal)) } else { self.gang_before_others(want, &way) }
             }
             Ok(admitted) if want.remaining().is_empty() => Some(self.admitted(want, admitted)),
@@ -176,7 +176,9 @@ impl Ongoing<'_> {
             minimum = self.state.cache.groups.get(&want.key).map(|group| group.charged.clone()).unwrap_or_default();
             minimum.add(&reserved);
         }
-        let placements = match self.place(want, want.remaining(), want.needed()) {
+        // One that reclaim alone admits needs no victims where others give way.
+        let (members, needed) = (want.remaining().to_vec(), want.needed());
+        let placements = match self.place_before_others(want, &members, needed) {
             Ok(placements) => placements,
             Err(refusal) => {
                 let refusal = self.with_what_exceeds(want, refusal);
@@ -212,10 +214,17 @@ impl Ongoing<'_> {
         }
     }
 
-    /// Returns the PodGroups whose reservations give way to this one where they are all that is in the way (A4).
-    fn that_give_way(&mut self, want: &Want, asked: &Resources, refusal: &Refusal) -> Vec<GroupKey> {
+    /// Returns the PodGroups whose reservations give way to the first `needed` of these members where they are all that is in the way (A4).
+    /// What has to fit in the nodes as well waits until it does.
+    fn that_give_way(&mut self, want: &Want, members: &[Uid], needed: u32, refusal: &Refusal) -> Vec<GroupKey> {
         let Refusal::Ceiling(ceiling) = refusal else { return Vec::new() };
-        self.state.cache.that_give_way(&want.key, self.queue, asked, ceiling)
+        if self.policy.admit_within_nodes {
+            return Vec::new();
+        }
+        let members = members.get(..usize::try_from(needed).unwrap_or(usize::MAX)).unwrap_or(members);
+        let cache = &mut self.state.cache;
+        let asked = if want.gang.needed > 0 { admit::requested(cache, &want.key) } else { request_of(&cache.pods, members) };
+        cache.that_give_way(&want.key, self.queue, members, &asked, ceiling)
     }
 
     /// Adds to the refusal of the nodes of what the gang requests more than all nodes offer together, if it does.
@@ -237,7 +246,7 @@ impl Ongoing<'_> {
     fn one_further(&mut self, want: &mut Want) {
         let reserved = self.state.cache.groups.get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
         let one = want.remaining().get(..1).unwrap_or_default().to_vec();
-        match self.leaves_room(&one).and_then(|()| self.place_one(want, &one)) {
+        match self.leaves_room(&one).and_then(|()| self.place_before_others(want, &one, [1, 0])) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in &one {
@@ -257,20 +266,20 @@ impl Ongoing<'_> {
         want.next = want.next.saturating_add(1);
     }
 
-    fn place_one(&mut self, want: &mut Want, one: &[Uid]) -> Result<Vec<Placement>, Refusal> {
-        let refusal = match self.place(want, one, [1, 0]) {
+    /// Places so many of these members, or none. Where only reservations of PodGroups that come later refuse what is asked, these give way.
+    fn place_before_others(&mut self, want: &mut Want, members: &[Uid], counts: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
+        let refusal = match self.place(want, members, counts) {
             Ok(placements) => return Ok(placements),
             Err(refusal) => refusal,
         };
-        let asked = request_of(&self.state.cache.pods, one);
-        let way = self.that_give_way(want, &asked, &refusal);
+        let way = self.that_give_way(want, members, counts[0], &refusal);
         if way.is_empty() {
             return Err(refusal);
         }
         want.is_before_reservations = true;
-        self.could_place(want, one, [1, 0], &way)?;
+        self.could_place(want, members, counts, &way)?;
         way.iter().for_each(|key| self.state.give_way(key));
-        self.place(want, one, [1, 0])
+        self.place(want, members, counts)
     }
 
     /// Checks that these further members leave room for what other PodGroups have reserved (A7).

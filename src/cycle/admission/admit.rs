@@ -44,8 +44,12 @@ pub(in crate::cycle) fn unusable(cache: &Cache, facts: &GroupFacts) -> Option<Re
     if facts.sub_groups {
         return Some(Refusal::SubGroups);
     }
-    if let Err(fault) = cache.accounting.quota().path(&facts.queue) {
+    let quota = cache.accounting.quota();
+    if let Err(fault) = quota.path(&facts.queue) {
         return Some(Refusal::Queue(fault));
+    }
+    if let Some(queue) = quota.closed_by(&facts.queue) {
+        return Some(Refusal::Closed { queue });
     }
     let (queue, field) = cache.node_groups(&facts.queue)?;
     Some(Refusal::NodeGroups { queue, field })

@@ -17,9 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::Placement;
-use crate::accounting::ROOT_QUEUE;
 use crate::api::GroupKey;
-use crate::cycle::cache::gang::{has_its_places, is_satisfied};
+use crate::cycle::cache::gang::{is_satisfied, is_satisfied_with_members};
 use crate::cycle::cache::phase::has_ended;
 use crate::cycle::cache::reservation::{AdmissionState, Precedence, Rest};
 use crate::cycle::cache::{AdmissionBackoff, Cache, Group, Wake};
@@ -121,29 +120,41 @@ pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &
 /// `minimum` is what they took, with these charges.
 pub(in crate::cycle) fn keep_rest(cache: &mut Cache, key: &GroupKey, minimum: Resources) {
     let Some(group) = cache.groups.get_mut(key) else { return };
-    let mut most = minimum.clone();
-    most.sub(&group.charged);
-    if !rest_of(group).is_zero() {
-        group.admission.state = AdmissionState::Inqueue { minimum, until: None };
-    }
-    keep_rest_of(cache, key, &most.without_negative());
+    let most = left_of(&minimum, group);
+    group.admission.state = AdmissionState::Inqueue { minimum, until: None };
+    keep_rest_of(cache, key, &most);
 }
 
-/// A further member was placed into what was reserved, which is gone with that. The rest stays reserved.
+/// A further member was placed into what was reserved, which is gone with that. The rest stays reserved, as far as it was.
 pub(in crate::cycle) fn keep_rest_of(cache: &mut Cache, key: &GroupKey, reserved: &Resources) {
     let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.clone()?))) else { return };
     let mut rest = rest_of(group);
     rest.min_each(reserved);
+    if let AdmissionState::Inqueue { minimum, .. } = &group.admission.state {
+        rest.min_each(&left_of(minimum, group));
+    }
     cache.set_reservation(key, &facts.queue, &rest);
     cache.update_demand(key);
 }
 
-/// Begins and ends the time of what is reserved beyond the minimum of a PodGroup, also where its members wait for another reason.
+/// What of the minimum is not charged.
+fn left_of(minimum: &Resources, group: &Group) -> Resources {
+    let mut left = minimum.clone();
+    left.sub(&group.charged);
+    left.without_negative()
+}
+
+/// A satisfied PodGroup stays admitted (A5), and the time of what it reserves beyond its minimum begins and ends (A4), also where its members
+/// wait for another reason.
 pub(in crate::cycle) fn follow_rest(cache: &mut Cache, key: &GroupKey, now: Duration, time: Duration) {
     let Some(group) = cache.groups.get_mut(key) else { return };
-    let is_owed = group.admission.rest == Rest::Owed;
-    if is_owed && group.facts.as_ref().is_some_and(|facts| !facts.is_over() && has_its_places(group, facts)) {
-        group.admission.rest = Rest::Until(now.saturating_add(time));
+    if group.facts.as_ref().is_some_and(|facts| !facts.is_over() && is_satisfied_with_members(group, facts)) {
+        if group.admission.rest == Rest::Owed {
+            group.admission.rest = Rest::Until(now.saturating_add(time));
+        }
+        if !group.is_admitted() {
+            group.admission.state = AdmissionState::SETTLED;
+        }
     }
     if matches!(group.admission.rest, Rest::Until(until) if until <= now) {
         group.admission.rest = Rest::Over;
@@ -158,9 +169,7 @@ pub(in crate::cycle) fn follow_rest(cache: &mut Cache, key: &GroupKey, now: Dura
 fn rest_of(group: &Group) -> Resources {
     let Some(facts) = group.facts.as_ref().filter(|facts| !facts.managed && !has_ended(group, facts)) else { return Resources::new() };
     let Some(minimum) = facts.min_resources.as_ref().filter(|_| group.admission.rest != Rest::Over) else { return Resources::new() };
-    let mut rest = minimum.clone();
-    rest.sub(&group.charged);
-    rest.without_negative()
+    left_of(minimum, group)
 }
 
 /// Frees the part of the reservation that the placements do not use: waiting PodGroups are tried again.
@@ -233,9 +242,7 @@ pub(in crate::cycle) fn reserve(
         revoke(cache, timers, key);
         return;
     }
-    let mut lacks = admitted.minimum.clone();
-    lacks.sub(&group.charged);
-    let lacks = if is_satisfied(group, &facts) || facts.is_over() { Resources::new() } else { lacks.without_negative() };
+    let lacks = if is_satisfied(group, &facts) || facts.is_over() { Resources::new() } else { left_of(&admitted.minimum, group) };
     let is_unreserved = admitted.unreserved.is_some() && !lacks.is_zero();
     let asked = if is_unreserved { reserved } else { lacks.clone() };
     let ends = !partially_bound && !timeout.is_zero() && !lacks.is_zero();
@@ -281,11 +288,7 @@ pub(in crate::cycle) fn end_precedence(cache: &mut Cache, key: &GroupKey, now: D
     let Some(group) = cache.groups.get_mut(key) else { return };
     if matches!(group.admission.precedence, Precedence::Until(until) if until <= now) {
         group.admission.precedence = Precedence::Over;
-        let reserves = group.admission.reservation.is_some();
         cache.update_first(key);
-        if reserves {
-            cache.changed(Wake::Quota(Arc::from(ROOT_QUEUE)));
-        }
     }
 }
 
@@ -345,9 +348,7 @@ pub(in crate::cycle) fn shrink(cache: &mut Cache, key: &GroupKey) {
     let Some(facts) = group.facts.as_ref().filter(|_| group.admission.reservation.is_some()) else { return };
     let AdmissionState::Inqueue { minimum, .. } = &group.admission.state else { return };
     let reserved = cache.reserved(group).clone();
-    let mut left = minimum.clone();
-    left.sub(&group.charged);
-    let mut left = left.without_negative();
+    let mut left = left_of(minimum, group);
     left.min_each(&reserved);
     let queue = facts.queue.clone();
     if is_satisfied(group, facts) {

@@ -133,6 +133,12 @@ pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
     Count::of(group, facts).missing() == 0 && missing_tasks(group, facts).is_empty()
 }
 
+/// Whether it is satisfied, and with a minimum of 0 has a member, with a node or without.
+#[must_use]
+pub fn is_satisfied_with_members(group: &Group, facts: &GroupFacts) -> bool {
+    is_satisfied(group, facts) && (Count::of(group, facts).has_any() || !group.waiting.is_empty())
+}
+
 /// Whether the PodGroup has all its nodes, and needs nothing while none of its members waits.
 #[must_use]
 pub fn has_its_places(group: &Group, facts: &GroupFacts) -> bool {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::accounting::{Bound, Ceiling};
-use crate::api::{GroupFacts, GroupKey};
+use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
 use super::gang::is_satisfied;
@@ -32,9 +32,17 @@ impl LastReserved {
 }
 
 impl Cache {
-    /// Returns the PodGroups whose reservations give way to this one where the ceiling refuses `asked`, the last of them first; so many that
-    /// it fits without them. Empty where it would not, or where none comes later. Its own reservation is left out.
-    pub(in crate::cycle) fn that_give_way(&mut self, key: &GroupKey, queue: &Arc<str>, asked: &Resources, by: &Ceiling) -> Vec<GroupKey> {
+    /// Returns the PodGroups whose reservations give way to this one where the ceiling refuses `asked`, or some of these members, the last of
+    /// them first; so many that it fits without them, and so do the members one after the other. Empty where it would not, or where none
+    /// comes later. Its own reservation is left out.
+    pub(in crate::cycle) fn that_give_way(
+        &mut self,
+        key: &GroupKey,
+        queue: &Arc<str>,
+        members: &[Uid],
+        asked: &Resources,
+        by: &Ceiling,
+    ) -> Vec<GroupKey> {
         if !matches!(by.bound, Bound::Capability | Bound::Cluster) || !by.reserved.is_positive() {
             return Vec::new();
         }
@@ -47,21 +55,35 @@ impl Cache {
         self.last_reserved.0.insert(Arc::clone(queue), ranks.iter().max().cloned());
         let mut later: Vec<GroupRank> = ranks.into_iter().filter(|rank| *rank > own && self.gives_way(&rank.key)).collect();
         later.sort_by(|a, b| b.cmp(a));
-        self.as_many_as_fit(key, queue, asked, later)
+        self.as_many_as_fit(key, queue, members, asked, later)
     }
 
-    fn as_many_as_fit(&mut self, key: &GroupKey, queue: &str, asked: &Resources, later: Vec<GroupRank>) -> Vec<GroupKey> {
+    fn as_many_as_fit(&mut self, key: &GroupKey, queue: &str, members: &[Uid], asked: &Resources, later: Vec<GroupRank>) -> Vec<GroupKey> {
         let name = |key: &GroupKey, groups: &Self| groups.groups.get(key).and_then(|group| group.admission.reservation.clone());
         let own = name(key, self);
         let names: Vec<(GroupKey, Arc<str>)> =
             later.into_iter().filter_map(|rank| Some((rank.key.clone(), name(&rank.key, self)?))).collect();
-        let mut trial = self.accounting.trial();
+        let Self { accounting, pods, .. } = self;
+        let mut requests = members.iter().filter_map(|uid| pods.get(uid)).map(|member| &member.facts.request).peekable();
+        let mut sum = Resources::new();
+        let mut trial = accounting.trial();
         own.iter().for_each(|name| trial.release_reservation(name));
         let mut way = Vec::new();
         for (key, name) in names {
             trial.release_reservation(&name);
             way.push(key);
-            if trial.accounting().fits_queue(queue, asked).is_ok() {
+            let fits = |asked: &Resources| trial.accounting().fits_queue(queue, asked).is_ok();
+            // Members that fit now fit with fewer reservations, too.
+            while let Some(request) = requests.peek() {
+                let mut with_this = sum.clone();
+                with_this.add(request);
+                if !fits(&with_this) {
+                    break;
+                }
+                sum = with_this;
+                requests.next();
+            }
+            if requests.peek().is_none() && fits(asked) {
                 return way;
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::accounting::ReservedMinimums;
+use crate::accounting::{ROOT_QUEUE, ReservedMinimums};
 use crate::api::{GroupFacts, GroupKey};
 use crate::resources::Resources;
 
@@ -202,6 +202,14 @@ impl Cache {
         first.filter_map(|((_, key), (queue, amounts))| Some((key.as_ref()?, queue, amounts)))
     }
 
+    /// Whether in a dimension of these amounts nothing of the queue counts that is reserved by PodGroups that were created then or before: for
+    /// an old member nothing may count there any more.
+    fn was_the_oldest_in(&self, queue: &Arc<str>, created: Timestamp, amounts: &Resources) -> bool {
+        let as_old = || self.first_by_age.iter().take_while(|((at, _), _)| *at <= created).filter(|(_, (of, _))| of == queue);
+        let is_alone = |dimension| !as_old().any(|(_, (_, amounts))| amounts.get(dimension).is_positive());
+        amounts.iter().any(|(dimension, amount)| amount.is_positive() && is_alone(dimension))
+    }
+
     /// The reservations of PodGroups that are so much younger that they do not.
     fn younger(&self, created: Timestamp) -> impl Iterator<Item = &(Arc<str>, Resources)> {
         let from = last_before(created);
@@ -255,11 +263,14 @@ impl Cache {
         if first == group.admission.first {
             return;
         }
+        // What others left room for stays reserved, and counts no more: its time is over, or it is the rest. They are tried.
+        let counts_no_more = group.admission.first.is_some() && first.is_none() && group.admission.reservation.is_some();
         let mut of_queues: BTreeMap<Arc<str>, Resources> = BTreeMap::new();
         for (queue, _) in group.admission.first.iter().chain(&first) {
             of_queues.entry(Arc::clone(queue)).or_insert_with(|| self.reserved_first.of(queue).clone());
         }
         let created = group.facts.as_ref().map_or(Timestamp::MIN, |facts| facts.created);
+        let (before, created_before) = (group.admission.first.clone(), group.admission.first_of);
         if let Some((queue, amounts)) = &group.admission.first {
             self.reserved_first.remove(queue, amounts);
             self.first_by_age.remove(&(group.admission.first_of, Some(key.clone())));
@@ -272,9 +283,13 @@ impl Cache {
             (group.admission.first, group.admission.first_of) = (first, created);
         }
         // Where nothing is reserved any more, further members need no room in the sum: on a node they may have it though others are overcommitted.
-        let served = of_queues.iter().any(|(queue, before)| holds_more(before, self.reserved_first.of(queue)));
+        let served = of_queues.iter().any(|(queue, before)| holds_more(before, self.reserved_first.of(queue)))
+            || before.is_some_and(|(queue, amounts)| self.was_the_oldest_in(&queue, created_before, &amounts));
         let grows = of_queues.iter().any(|(queue, before)| !before.covers(self.reserved_first.of(queue)));
         self.minimums_changed(served, grows);
+        if counts_no_more {
+            self.changed(Wake::Quota(Arc::from(ROOT_QUEUE)));
+        }
     }
 
     /// Adds a change if what is reserved in some queue began or ceased to count for members of other queues since the last call (A7): the

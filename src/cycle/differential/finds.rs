@@ -312,3 +312,54 @@ fn a5_an_end_ends_the_count_of_back_offs() {
     let _plan = at(&mut state, timeout + 1);
     assert_eq!((backoff(&state).times, backoff(&state).until), (0, Duration::ZERO));
 }
+
+/// A refused bind is reserved again, and a further member leaves room for it. With a smaller minimum the PodGroup is satisfied: what is left
+/// of its minResources stays reserved in its queue, and a further member of another PodGroup does not wait for it any more.
+#[test]
+fn a7_a_further_member_is_tried_again_when_a_reservation_becomes_a_rest() {
+    let mut state = small(0, 9, DequeueStrategy::Traverse);
+    state.apply_node(node("n0", &[("cpu", 3)]));
+    let stated = |minimum| GroupFacts { min_resources: Some(amounts(&[("cpu", 2)])), ..group("ns", "g", minimum, "q") };
+    state.apply_group(stated(2));
+    ["g-0", "g-1"].iter().for_each(|name| state.apply_pod(pod("ns", name, "g", &[("cpu", 1)])));
+    gang(&mut state, "other", 1, "q", 1, &[("cpu", 1)]);
+    assert_eq!(bound(&at(&mut state, 0)).len(), 3);
+    state.refuse_bind(&Uid::from("ns/g-1"), "test", Duration::ZERO, |_| Duration::from_secs(9));
+    state.apply_pod(pod("ns", "other-1", "other", &[("cpu", 1)]));
+    assert!(at(&mut state, 1).binds.is_empty(), "it leaves room for g-1");
+    state.apply_group(stated(1));
+    assert_eq!(bound(&at(&mut state, 2)), [("other-1", "n0")]);
+    assert_eq!(reserved(&state), cpus(1));
+}
+
+/// With a minimum of 0 the time of the rest begins with the first member. The error: behind a closed queue it began with the first node.
+#[test]
+fn a4_the_time_of_the_rest_begins_with_a_minimum_of_0_also_in_a_closed_queue() {
+    let mut state = small(1, 9, DequeueStrategy::Traverse);
+    state.apply_queue(QueueFacts { closed_by_hand: true, ..queue("q", None, &[]) });
+    state.apply_group(group("ns", "g", 0, "q"));
+    state.apply_pod(pod("ns", "g-0", "g", &[("cpu", 1)]));
+    assert!(at(&mut state, 0).binds.is_empty());
+    state.apply_queue(queue("q", None, &[]));
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 2)])), ..group("ns", "g", 1, "q") });
+    let timeout = POLICY.admission_timeout.as_secs();
+    assert_eq!(bound(&at(&mut state, timeout)), [("g-0", "n0")]);
+    assert_eq!(reserved(&state), cpus(0));
+}
+
+/// The first member leaves, so the next one is needed, and the one after it uses the rest. The error: what it used stayed reserved.
+#[test]
+fn a4_what_a_further_member_uses_of_the_rest_is_reserved_no_more() {
+    let mut state = small(1, 9, DequeueStrategy::Traverse);
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 3)])), ..group("ns", "g", 1, "q") });
+    let member = |name: &str| pod("ns", name, "g", &[("cpu", 1)]);
+    state.apply_pod(member("g-0"));
+    assert_eq!(bound(&at(&mut state, 0)).len(), 1);
+    assert_eq!(reserved(&state), cpus(2));
+    let runs = PodFacts { charged_queue: Some("q".into()), ..running(member("g-0"), "n0") };
+    state.apply_pod(runs.clone());
+    state.apply_pod(PodFacts { deleting: true, ..runs });
+    ["g-1", "g-2"].iter().for_each(|name| state.apply_pod(member(name)));
+    assert_eq!(bound(&at(&mut state, 1)).len(), 2);
+    assert_eq!(reserved(&state), cpus(0));
+}

@@ -72,8 +72,7 @@ fn with_names(cache: &Cache) -> BTreeSet<GroupRank> {
 fn nominate_one(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, leaving: &[Uid], now: Duration) -> Option<()> {
     let group = state.cache.groups.get(key)?;
     let facts = group.facts.clone()?;
-    let quota = state.cache.accounting.quota();
-    if admit::unusable(&state.cache, &facts).is_some() || quota.closed_by(&facts.queue).is_some() {
+    if admit::unusable(&state.cache, &facts).is_some() {
         return None;
     }
     let gang = gang::resolve(&state.cache, group, &facts).ok()?;

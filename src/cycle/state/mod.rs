@@ -353,10 +353,7 @@ impl SchedulingState {
     }
 
     /// Admits the PodGroup without a reservation, but for the places of lost members, if its queue is open.
-    pub(in crate::cycle) fn admit_without_reservation(&mut self, key: &GroupKey, queue: &str) {
-        if self.cache.accounting().quota().closed_by(queue).is_some() {
-            return self.revoke_admission(key);
-        }
+    pub(in crate::cycle) fn admit_without_reservation(&mut self, key: &GroupKey) {
         let mut kept = Resources::new();
         self.nominations.kept_for(key).iter().for_each(|place| kept.add(place.resources()));
         reservation::admit_without_reservation(&mut self.cache, &mut self.requeue.timers, key, &kept);

@@ -36,12 +36,11 @@ impl CycleModel {
         backing_off: &BTreeSet<String>,
     ) -> Result<(), String> {
         self.end_by_time(now);
-        tried.iter().for_each(|name| self.lose_what_is_not_owed(name, now));
+        let mut left: BTreeSet<String> = tried.iter().filter(|name| self.has_turns(name, now)).cloned().collect();
         let start = self.start();
         let mut binds: VecDeque<Bind> = binds.iter().cloned().collect();
         // A6: the first that waits for room, of each fifo queue.
         let mut first_of_queue: BTreeMap<String, String> = BTreeMap::new();
-        let mut left: BTreeSet<String> = tried.iter().filter(|name| self.groups.contains_key(*name)).cloned().collect();
         // A3: those that look for victims after all turns.
         let mut looking: Vec<String> = Vec::new();
         // P1: the order is found anew after each turn. A PodGroup has its minimum in one turn, and each further member in one.
@@ -75,35 +74,15 @@ impl CycleModel {
 
     /// A2 to A5: the turn of a PodGroup that is not satisfied.
     fn minimum(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>, looking: &mut Vec<String>) -> Result<Turn, String> {
-        if self.has_ended(group) {
-            return Ok(Turn::Passes);
-        }
-        // A2: where its queue is closed or broken it is not admitted; A4 says so of a gang with gates, too.
-        if self.is_shut(group) {
-            self.life(group).admitted = false;
-            return Ok(Turn::Passes);
-        }
-        // A4, A6: it waits for a binding to be tried again.
-        if self.waits_for_retry(group, now) {
-            return Ok(Turn::Passes);
-        }
         let is_whole = self.is_whole(group);
-        // A4: a gang that lacks members of which some are gated is admitted, also during its back-off, and reserves nothing, but for A8.
-        if self.is_gated(group) {
-            self.lose(group);
-            self.life(group).admitted = true;
-            return Ok(Turn::Passes);
-        }
-        if !is_whole && !self.is_owed_a_beginning(group) {
-            return Ok(Turn::Passes);
-        }
         // A5: during the back-off it is placed where it would be admitted, and reserves nothing. A partly bound gang does not back off.
         let before = self.life(group).clone();
         let had = covers(&before.reserved, &self.asked(group)).then(|| (before.reserved.clone(), before.minimum.clone()));
         let is_timed_out = self.is_timed_out(group, now);
         let mut may_be_placed = self.admit(group, now);
-        // A4: what comes later gives way, as soon as nodes have room.
-        if !may_be_placed && is_whole && self.later_give_way(group, &self.asked(group), self.missing(group)) {
+        // A4: what comes later gives way, as soon as nodes have room. So it does where reclaim alone admits.
+        let is_kept_out = !may_be_placed || !self.members_fit(group, self.missing(group));
+        if is_whole && is_kept_out && self.later_give_way(group, &self.asked(group), self.missing(group)) {
             may_be_placed = self.admit(group, now);
         }
         if before.backs_off_until > now && !self.is_partly_bound(group) {
@@ -124,16 +103,40 @@ impl CycleModel {
         Ok(if self.could_wait_for_room(group, now) { Turn::WaitsForRoom } else { Turn::Passes })
     }
 
-    /// A2: for members that do not exist, admission is owed to a beginning alone. Else it loses its reservation, unless a place is kept (A8),
-    /// before the first turn: others use it.
-    fn lose_what_is_not_owed(&mut self, group: &str, now: u64) {
-        if !self.groups.contains_key(group) || self.has_ended(group) || self.is_shut(group) || self.waits_for_retry(group, now) {
-            return;
+    /// P1: whether the PodGroup asks for something now. What follows where it does not is done before the first turn: others use it.
+    fn has_turns(&mut self, group: &str, now: u64) -> bool {
+        if !self.groups.contains_key(group) || self.has_ended(group) {
+            return false;
         }
-        let lacks = !self.is_whole(group) && !self.is_gated(group) && !self.is_owed_a_beginning(group);
-        if lacks && self.life(group).kept.is_empty() {
+        let (satisfied, is_whole) = (self.is_satisfied(group), self.is_whole(group));
+        // A5: it stays admitted, whatever becomes of its queue.
+        if satisfied && (self.places(group) > 0 || !self.waiting(group).is_empty()) {
+            self.life(group).admitted = true;
+        }
+        // O1, A2: a queue that takes no pods does not admit it.
+        if self.is_shut(group) && !satisfied {
+            self.life(group).admitted = false;
+            return false;
+        }
+        // A4, A6: it waits for a binding to be tried again.
+        if self.waits_for_retry(group, now) {
+            return false;
+        }
+        if satisfied {
+            return !self.waiting(group).is_empty() && !self.is_shut(group);
+        }
+        // A4: a gang that lacks members of which some are gated is admitted, also during its back-off, and reserves nothing, but for A8.
+        if self.is_gated(group) {
+            self.lose(group);
+            self.life(group).admitted = true;
+            return false;
+        }
+        // A2: for members that do not exist, admission is owed to a beginning alone.
+        let is_owed = is_whole || self.is_owed_a_beginning(group);
+        if !is_owed && self.life(group).kept.is_empty() {
             self.lose(group);
         }
+        is_owed
     }
 
     /// A2, A3: asks for the admission where what is reserved is not enough. Returns whether the PodGroup is admitted.
@@ -271,13 +274,8 @@ impl CycleModel {
 
     /// The turn of a satisfied PodGroup: one further member.
     fn further_member(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>) -> Result<Turn, String> {
-        // A4, A6: while a binding is to be tried again it waits, and holds back no other.
-        if self.has_ended(group) || self.waits_for_retry(group, now) {
-            return Ok(Turn::Passes);
-        }
-        self.life(group).admitted = true;
         let waiting = self.waiting(group);
-        if waiting.is_empty() || self.is_shut(group) {
+        if waiting.is_empty() {
             return Ok(Turn::Passes);
         }
         // A7: any waiting member that need not wait may be placed.

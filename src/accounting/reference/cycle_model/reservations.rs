@@ -1,7 +1,7 @@
 //! How does a reservation begin, shrink and end, and when does a PodGroup back off (A2 to A5)?
 
-use super::super::admission::as_requests;
-use super::super::cluster::{Amounts, amount, less, plus};
+use super::super::admission::{as_requests, sum};
+use super::super::cluster::{Amounts, Cluster, amount, less, plus};
 use super::super::limits::fits;
 use super::super::tree::{broken, closed_by, is_leaf};
 use super::places::of_places;
@@ -88,12 +88,15 @@ impl CycleModel {
         let mut later: Vec<String> = cluster.reservations.keys().filter(|name| gives_way(name)).cloned().collect();
         later.sort_by_key(|name| self.rank_now(name, Some(self.groups[name].created)));
         let mut way = Vec::new();
-        while fits(&cluster, &queue, asked).is_err() {
+        let one = self.asks_of_one(group);
+        let takes = |cluster: &Cluster, asks: &Amounts| fits(cluster, &queue, asks).is_ok();
+        // F3: the queue may take all of them, and not the first alone.
+        while !takes(&cluster, asked) || !(1..=members).all(|count| takes(&cluster, &sum(&vec![one.clone(); count]))) {
             let Some(last) = later.pop() else { return false };
             cluster = cluster.without_reservation(&last);
             way.push(last);
         }
-        let taken = !way.is_empty() && self.slots(group, &self.asks_of_one(group), true) >= members;
+        let taken = !way.is_empty() && self.slots(group, &one, true) >= members;
         if taken {
             way.iter().for_each(|name| self.revoke(name));
         }
