@@ -153,6 +153,31 @@ impl Actor {
         }
     }
 
+    /// Writes a warning about the name of this scheduler as an Event, unless some scheduler takes pods of this name in the namespace: then it
+    /// is one of another release, and no slip. Returns whether the warning is done.
+    pub async fn write_event_of_slip(&self, warning: &Warning, scheduler: &str) -> bool {
+        match self.is_served(&warning.about.namespace, scheduler).await {
+            Ok(is_served) => is_served || self.write_event(warning).await,
+            Err(error) => {
+                tracing::debug!(scheduler, %error, "failed to list the pods of the scheduler");
+                false
+            }
+        }
+    }
+
+    /// Whether one of the first [`PAGE`] pods that name this scheduler has a node, or a condition that says why it has none. A scheduling gate
+    /// is told by the API server itself.
+    async fn is_served(&self, namespace: &str, scheduler: &str) -> Result<bool, CallError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let params = ListParams::default().fields(&format!("spec.schedulerName={scheduler}")).limit(PAGE);
+        let page = self.caller.once("list", "pods", pods.list(&params)).await?;
+        let is_told = |pod: &Pod| {
+            let mut conditions = pod.status.conditions.iter();
+            conditions.any(|condition| condition.kind == "PodScheduled" && condition.reason.as_deref() != Some("SchedulingGated"))
+        };
+        Ok(page.items.iter().any(|pod| pod.spec.node_name.is_some() || is_told(pod)))
+    }
+
     /// Writes a warning as an Event. The Event's name is a hash of its content, so the same Event is not written twice, even after a restart.
     ///
     /// Returns whether the warning is done: the Event exists, or the API server will never accept it.

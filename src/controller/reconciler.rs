@@ -252,15 +252,19 @@ impl Reconciler {
                 let refused = state.refusal_to_report(clock::monotonic());
                 warnings(desired, existing, refused, state.recreations.to_report(clock::monotonic()))
             })
-            .chain(misnamed.filter(|_| misnamed_due.is_some_and(|left| left.is_zero())).cloned())
+            .chain(misnamed.filter(|_| misnamed_due.is_some_and(|left| left.is_zero())).map(|(warning, _)| warning.clone()))
             .collect();
         let new: Vec<Warning> = found.difference(&state.reported).cloned().collect();
         let actor = Arc::clone(&self.actor);
         if !new.is_empty() {
+            let slip = snapshot.misnamed.clone();
             self.pool.spawn(async move {
                 let mut written = true;
                 for warning in &new {
-                    written &= actor.write_event(warning).await;
+                    written &= match slip.as_ref().filter(|(of_name, _)| of_name == warning) {
+                        Some((_, scheduler)) => actor.write_event_of_slip(warning, scheduler).await,
+                        None => actor.write_event(warning).await,
+                    };
                 }
                 TaskResult::EventsWritten { attempt, warnings: found, written }
             });

@@ -134,8 +134,8 @@ pub struct GroupSnapshot {
     pub selector: Option<String>,
     /// Whether the owner wants pods but its template names another scheduler. A webhook may give its next pod to a served scheduler at any moment.
     pub awaits_webhook_pods: bool,
-    /// What is wrong with the name of the owner's scheduler, if there is no PodGroup for that alone.
-    pub misnamed: Option<Warning>,
+    /// What is wrong with the name of the owner's scheduler, if there is no PodGroup for that alone, and this name.
+    pub misnamed: Option<(Warning, Arc<str>)>,
     /// The members without the annotation that names their PodGroup, in the order of their UIDs.
     pub unstamped: Vec<PodRef>,
     /// Whether pods of the owner exist that name another PodGroup.
@@ -242,7 +242,7 @@ impl Observed {
             of_set.is_some_and(|key| self.groups.get(&key).is_some())
         };
         let near = seen.and_then(ObservedOwner::misnamed).filter(|(owner, _)| !has_one(owner));
-        let misnamed = near.map(|(owner, fault)| misnamed(owner, fault));
+        let misnamed = near.map(|(owner, fault)| (misnamed(owner, fault), owner.scheduler.clone()));
         GroupSnapshot { owner, members, cached, selector, awaits_webhook_pods, misnamed, unstamped, pods_elsewhere, mislabelled }
     }
 
