@@ -1,11 +1,15 @@
-//! Which annotation was meant by one that nothing reads?
+//! Which annotation was meant by one that nothing reads, and which scheduler by one that is not served?
 
 use crate::nearest::nearest;
 
+use super::Fault;
 use super::names::{GANG, GROUP_NAME, GROUP_NAME_OLD, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 
 /// The annotations of owners, pod templates and pods that ask for something.
 const READ: [&str; 6] = [MIN_MEMBER, MIN_RESOURCES, GROUP_NAME_OLD, QUEUE_NAME, GROUP_NAME, GANG];
+
+/// The reason of an Event about the name of a scheduler.
+pub const UNKNOWN_SCHEDULER: &str = "UnknownScheduler";
 
 /// What begins so is meant for a gang scheduler, however far it is from every name.
 const FAMILY: &str = "scheduling.volcano.sh/group-";
@@ -22,6 +26,24 @@ pub fn meant_by(key: &str) -> Option<String> {
     let shortened = || of_domain().find(|read| name.contains('-') && read.ends_with(name));
     let one = nearest(name, of_domain()).or_else(shortened).map(|read| format!("{domain}/{read}"));
     one.or_else(|| key.starts_with(FAMILY).then(|| of_domain().collect::<Vec<_>>().join(", ")))
+}
+
+/// Whether an annotation of an owner, a template or a pod asks for something of its PodGroup, or may be meant to.
+#[must_use]
+pub fn asks_of_group(key: &str) -> bool {
+    [MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME].contains(&key) || meant_by(key).is_some()
+}
+
+/// Returns the fault of a scheduler's name in the field `place` that is nearly the name of one that is served; none where it is served, or is
+/// not near.
+#[must_use]
+pub fn misspelt_scheduler<'a>(place: &str, name: &str, served: impl IntoIterator<Item = &'a str> + Clone) -> Option<Fault> {
+    if served.clone().into_iter().any(|served| served == name) {
+        return None;
+    }
+    let meant = nearest(name, served)?;
+    let why = format!("no scheduler of this name is served here, so there is no PodGroup; meant may be {meant}");
+    Some(Fault::new(place, name, why))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::resources::request::{self, ContainerRequest, PodRequestInput};
 use super::fault::Fault;
 use super::images::PodImages;
 use super::membership::{GroupKey, controller_of, group_of};
+use super::misspelt::asks_of_group;
 use super::names::{
     CHARGED_QUEUE, COOLDOWN, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, LEADER_CHANGED, PREEMPTABLE, QUEUE_PATH,
     TASK, YES,
@@ -103,6 +104,8 @@ pub struct PodFacts {
     pub group: GroupKey,
     /// Whether an annotation names its PodGroup.
     pub names_group: bool,
+    /// Whether no controller owns the pod, and its annotations ask for something of a PodGroup, or may be meant to.
+    pub asks_alone: bool,
     /// The queue that its binding charged, which never changes.
     pub charged_queue: Option<String>,
     /// The path of queues that its binding wrote, from `root` down to the charged queue.
@@ -187,6 +190,12 @@ impl PodFacts {
             ran_from: pod.status.start_time.as_ref().filter(|_| phase_of(&pod.status.phase).ended()).map(|time| time.0),
             group: group_of(meta),
             names_group: [GROUP_NAME, GROUP_NAME_OLD].iter().any(names),
+            asks_alone: controller_of(meta).is_none()
+                && meta
+                    .annotations
+                    .iter()
+                    .flat_map(BTreeMap::keys)
+                    .any(|key| [GROUP_NAME, GROUP_NAME_OLD].contains(&key.as_str()) || asks_of_group(key)),
             charged_queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(CHARGED_QUEUE)).cloned(),
             queue_path: meta.annotations.as_ref().and_then(|annotations| annotations.get(QUEUE_PATH)).map(|path| Arc::from(path.as_str())),
             task: meta.annotations.as_ref().and_then(|annotations| annotations.get(TASK)).cloned(),

@@ -82,6 +82,7 @@ pub(crate) fn pod(namespace: &str, name: &str, group: &str, asks: &[(&str, i64)]
         ran_from: None,
         group: GroupKey::new(namespace, group),
         names_group: true,
+        asks_alone: false,
         charged_queue: None,
         queue_path: None,
         task: None,

@@ -5,14 +5,12 @@
 use std::cmp::Ordering;
 
 use crate::api::Fault;
+use crate::api::misspelt::UNKNOWN_SCHEDULER;
 use crate::api::names::{GANG, GANG_OF_JOBSET, MIN_MEMBER};
 use crate::api::workload::{ObjectRef, OwnerFacts, OwnerSet};
 
 use super::existing::{Existing, NotOurs};
 use super::intent::DesiredGroup;
-
-/// The reason of an Event about a scheduler's name.
-const UNKNOWN_SCHEDULER: &str = "UnknownScheduler";
 
 /// A fault that a person must correct. Two that differ only in the numbers at the end are the same one: an autoscaler changes how many pods
 /// are wanted, and each new warning is an Event.

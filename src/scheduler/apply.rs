@@ -67,12 +67,14 @@ impl State {
         if pod.node.is_some() {
             self.takeover.shown(&pod.uid);
         }
+        self.slips.seen(&pod, self.scheduling.cache().schedulers());
         self.scheduling.apply_pod(pod);
     }
 
     fn delete_pod(&mut self, uid: &Uid) {
         self.status_writer.pod_gone(uid);
         self.takeover.shown(uid);
+        self.slips.gone(uid);
         self.scheduling.delete_pod(uid);
     }
 

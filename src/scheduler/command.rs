@@ -9,6 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::api::misspelt::UNKNOWN_SCHEDULER;
 use crate::api::names::{BINDING_WITHDRAWN, CHARGED_QUEUE, DEFAULT_QUEUE, LEADER_CHANGED, QUEUE_PATH, ROOT_QUEUE, SCHEDULER};
 use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
@@ -102,6 +103,19 @@ pub enum Command {
         nominated: NominatedNode,
         /// The time of the decision, if it changes the status of the condition.
         since: Option<Timestamp>,
+    },
+    /// Write an Event about a pod that names nearly our scheduler.
+    MisnamedPod {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// Its UID.
+        uid: Uid,
+        /// The message of the Event.
+        message: String,
+        /// The time of the decision.
+        now: Timestamp,
     },
     /// Create an Event about a waiting pod.
     PodEvent {
@@ -308,6 +322,13 @@ pub fn release_event(eviction: &Eviction, gone: usize, now: Timestamp) -> Option
 #[must_use]
 pub fn pod_event(namespace: &str, name: &str, uid: &Uid, message: &str, now: Timestamp) -> Value {
     warning(&pod(namespace, name, uid), namespace, FAILED_SCHEDULING, message, now)
+}
+
+/// Returns the Event about a pod that names nearly our scheduler. Its name is a hash of its content, so it is not written twice.
+#[must_use]
+pub fn misnamed_pod_event(namespace: &str, name: &str, uid: &Uid, message: &str, now: Timestamp) -> Value {
+    let metadata = json!({ "namespace": namespace, "name": event::name(name, [&**uid, UNKNOWN_SCHEDULER, message]) });
+    event_with(&metadata, "Warning", &pod(namespace, name, uid), UNKNOWN_SCHEDULER, message, now)
 }
 
 /// Returns the Event about a pod that is bound, as kube-scheduler creates it.

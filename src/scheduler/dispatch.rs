@@ -165,6 +165,7 @@ impl Dispatcher {
                 | Command::QueueEvent { .. }
                 | Command::MakeQueue { .. }
                 | Command::Pod { .. }
+                | Command::MisnamedPod { .. }
                 | Command::PodEvent { .. } => {
                     let Some(subject) = subject(&command) else { continue };
                     let (to, about) = (self.to.clone(), subject.clone());

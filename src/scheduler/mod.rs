@@ -28,6 +28,7 @@ pub mod event;
 pub mod metrics;
 pub mod observe;
 pub mod overcommit;
+mod slips;
 #[cfg(test)]
 mod startup_tests;
 pub mod state;

@@ -24,6 +24,7 @@ use super::event::{Event, Fenced, Report, Subject, WriteOutcome};
 use super::metrics::Metrics;
 use super::metrics::queue_snapshot::{self, QueueSnapshot};
 use super::overcommit::Overcommit;
+use super::slips::Slips;
 use super::statuses::StatusWriter;
 use super::takeover::{FenceAnswer, Handover, Stage, Takeover};
 use super::view::View;
@@ -67,6 +68,7 @@ pub struct State {
     /// The PodGroups for which pods are preempted, each with the time of the first decision.
     preempting: BTreeMap<GroupKey, Duration>,
     overcommit: Overcommit,
+    pub(super) slips: Slips,
     audited: Option<Duration>,
     pub(super) metrics: Metrics,
 }
@@ -84,6 +86,7 @@ impl State {
             binding: BTreeMap::new(),
             preempting: BTreeMap::new(),
             overcommit: Overcommit::default(),
+            slips: Slips::default(),
             audited: None,
             metrics,
         }
@@ -323,6 +326,7 @@ impl State {
         dirty.pods.iter().for_each(|uid| self.status_writer.pod_changed(uid, &self.scheduling, now.since_start));
         self.metrics.pending_pods.set(count(self.scheduling.cache().waiting_pods()));
         self.status_writer.due(&self.scheduling, now, &mut commands);
+        commands.extend(self.slips.due(now));
         self.audit_sometimes(now.since_start);
         commands
     }
@@ -345,7 +349,7 @@ impl State {
         }
         // On a view that is not good no timer leads to a decision.
         let attempt = self.scheduling.next_attempt().filter(|_| self.view.was_good());
-        attempt.into_iter().chain(self.status_writer.next(now)).min()
+        attempt.into_iter().chain(self.status_writer.next(now)).chain(self.slips.next()).min()
     }
 
     fn watch_overcommit(&mut self) {
@@ -397,7 +401,7 @@ pub fn subject(command: &Command) -> Option<Subject> {
             Some(Subject::Queue(Arc::clone(name)))
         }
         Command::Pod { uid, .. } => Some(Subject::Pod(uid.clone())),
-        Command::PodEvent { uid, .. } => Some(Subject::PodEvent(uid.clone())),
+        Command::PodEvent { uid, .. } | Command::MisnamedPod { uid, .. } => Some(Subject::PodEvent(uid.clone())),
     }
 }
 

@@ -153,6 +153,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
         | Command::Fence { .. }
         | Command::Queue { .. }
         | Command::QueueEvent { .. }
+        | Command::MisnamedPod { .. }
         | Command::PodEvent { .. }
         | Command::MakeQueue { .. } => None,
     };

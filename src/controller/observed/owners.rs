@@ -4,12 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::api::misspelt::meant_by;
-use crate::api::names::{MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
+use crate::api::misspelt::{asks_of_group, misspelt_scheduler};
 use crate::api::workload::{DeploymentFacts, Gang, GroupAnnotations, NamespaceFacts, OwnerFacts, OwnerSet, PodOwner, selector_text};
 use crate::api::{Fault, GroupKey, Uid};
 use crate::lifecycle::{DesiredGroup, intend, intend_for_set};
-use crate::nearest::nearest;
 use crate::runtime::watch::WatchEvent;
 
 use super::groups::Groups;
@@ -116,13 +114,11 @@ impl ObservedOwner {
 
 /// Returns the fault of a scheduler's name that is nearly the name of one that is served, where the owner asks for something of a PodGroup.
 fn misnamed_scheduler(owner: &OwnerFacts, served: &[String]) -> Option<Fault> {
-    let asks = |annotations: &GroupAnnotations| {
-        annotations.keys().any(|key| [MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME].contains(&&**key) || meant_by(key).is_some())
-    };
+    let asks = |annotations: &GroupAnnotations| annotations.keys().any(|key| asks_of_group(key));
     let asks = owner.named_group || asks(&owner.annotations) || asks(&owner.template_annotations);
-    let meant = nearest(&owner.scheduler, served.iter().map(String::as_str)).filter(|_| asks && !owner.deleting && owner.wants_pods)?;
-    let why = format!("no scheduler of this name is served here, so there is no PodGroup; meant may be {meant}");
-    Some(Fault::new("spec.template.spec.schedulerName", &owner.scheduler, why))
+    let served = served.iter().map(String::as_str);
+    let fault = || misspelt_scheduler("spec.template.spec.schedulerName", &owner.scheduler, served);
+    (asks && !owner.deleting && owner.wants_pods).then(fault).flatten()
 }
 
 /// The owners by UID, with Deployments, namespaces, and the indexes from those to the owners.

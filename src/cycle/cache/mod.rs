@@ -229,6 +229,11 @@ impl Cache {
         &self.groups
     }
 
+    /// The names of our schedulers.
+    pub fn schedulers(&self) -> impl Iterator<Item = &str> + Clone {
+        self.schedulers.iter().map(String::as_str)
+    }
+
     /// The queues that have an object.
     #[must_use]
     pub const fn queues(&self) -> &BTreeMap<Arc<str>, Arc<QueueFacts>> {

@@ -49,6 +49,10 @@ impl Destination {
                 self.event(command::queue_event(&name, &uid, &message, now), command::CLUSTER_EVENTS).await;
                 Ok(String::new())
             }
+            Command::MisnamedPod { namespace, name, uid, message, now } => {
+                self.event(command::misnamed_pod_event(&namespace, &name, &uid, &message, now), &namespace).await;
+                Ok(String::new())
+            }
             Command::MakeQueue { name } => {
                 // As a dynamic object, because the slim type does not carry its own kind, which a creation must name.
                 let queues = Api::<DynamicObject>::all_with(self.client.clone(), &ApiResource::erase::<Queue>(&()));

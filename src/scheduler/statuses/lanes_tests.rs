@@ -47,6 +47,7 @@ fn namespace(command: &Command) -> Option<&str> {
         | Command::StopEvictions { .. }
         | Command::Queue { .. }
         | Command::QueueEvent { .. }
+        | Command::MisnamedPod { .. }
         | Command::MakeQueue { .. } => None,
     }
 }

@@ -91,7 +91,7 @@ impl Cluster {
                     self.events.push((uid, message));
                 }
             }
-            Command::Queue { .. } | Command::QueueEvent { .. } | Command::MakeQueue { .. } => {}
+            Command::Queue { .. } | Command::QueueEvent { .. } | Command::MisnamedPod { .. } | Command::MakeQueue { .. } => {}
         }
         let outcome = if self.fails { WriteOutcome::Failed("unavailable") } else { WriteOutcome::Written { resource_version: "9".into() } };
         subject.into_iter().for_each(|subject| self.state.learn(Report::Written(subject, outcome.clone()), now(self.millis)));
