@@ -184,6 +184,8 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
         // Nobody waits for its admission, so members that do not exist reserve nothing (A2). What is kept of a lost one is kept (A8).
         if state.nominations.kept_for(key).is_empty() {
             state.revoke_admission(key);
+        } else {
+            state.admit_without_reservation(key);
         }
         let Some(refusal) = want.incomplete else {
             state.judge_group(key, None);

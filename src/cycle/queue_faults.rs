@@ -67,10 +67,11 @@ fn with_pods_and_children(cache: &Cache, name: &str) -> Option<String> {
 fn unoffered<'a>(facts: &'a QueueFacts, offered: &'a Resources) -> impl Iterator<Item = String> + 'a {
     facts.stated().into_iter().flat_map(move |(place, limits)| {
         let absent = limits.iter().filter(|(name, amount)| !amount.is_zero() && offered.iter().all(|(of_node, _)| of_node != *name));
-        absent.filter(|(name, _)| name.len() >= LETTERS).filter_map(move |(name, amount)| {
-            let others =
-                offered.iter().map(|(of_node, _)| of_node.as_str()).filter(|of_node| without_sizes(of_node) != without_sizes(name));
-            let meant = nearest(name.as_str(), others)?;
+        absent.filter_map(move |(name, amount)| {
+            let names = || offered.iter().map(|(of_node, _)| of_node.as_str());
+            let in_other_case = names().find(|of_node| of_node.eq_ignore_ascii_case(name.as_str()));
+            let is_near = || nearest(name.as_str(), names().filter(|of_node| without_sizes(of_node) != without_sizes(name)));
+            let meant = in_other_case.or_else(|| (name.len() >= LETTERS).then(is_near).flatten())?;
             let shown = quantity::format(amount, name.style());
             Some(Fault::new(format!("{place}.{name}"), &shown, format!("no node offers this resource; meant may be {meant}")).to_string())
         })
@@ -93,11 +94,12 @@ mod tests {
 
     #[test]
     fn a_resource_that_no_node_offers_is_told_where_a_node_offers_nearly_the_same() {
-        let mut facts = queue("q", None, &[("cpu", 4), ("nvidia.com/gpus", 8), ("amd.com/gpu", 1)]);
+        let mut facts = queue("q", None, &[("cpu", 4), ("CPU", 4), ("nvidia.com/gpus", 8), ("amd.com/gpu", 1)]);
         facts.guarantee = limits(&[("memry", 1 << 30)]);
         let said: Vec<String> = unoffered(&facts, &amounts(&[("cpu", 8), ("memory", 1 << 40), ("nvidia.com/gpu", 8)])).collect();
         let why = "no node offers this resource; meant may be";
         let want = [
+            format!("spec.capability.CPU \"4\": {why} cpu"),
             format!("spec.capability.nvidia.com/gpus \"8\": {why} nvidia.com/gpu"),
             format!("spec.guarantee.resource.memry \"1073741824\": {why} memory"),
         ];

@@ -114,8 +114,8 @@ impl Cache {
     /// The PodGroup or a member of it changed. Where its reservation gives way to more PodGroups from now on, they are tried.
     pub(in crate::cycle) fn notice_way(&mut self, key: &GroupKey) {
         let Some(group) = self.groups.get(key) else { return };
-        let facts = group.facts.as_ref().filter(|_| group.admission.reservation.is_some());
-        let now = facts.map(|facts| (self.rank_of_reservation(group, facts), self.gives_way(key)));
+        // Also before it reserves anything: what it reserves in a cycle is as old as it was then.
+        let now = group.facts.as_ref().map(|facts| (self.rank_of_reservation(group, facts), self.gives_way(key)));
         let queue = self.reserves_in(group);
         let Some(group) = self.groups.get_mut(key) else { return };
         let before = std::mem::replace(&mut group.admission.gives_way, now.clone());

@@ -1,7 +1,7 @@
 //! Detects partially bound gangs, and remembers the placements of each gang.
 //!
-//! A gang that had all its nodes once is never partially bound, whatever became of them. A failed member or a raised minMember ends nothing
-//! that runs.
+//! A gang that had all its nodes once, and asks for more since, is partially bound only from when one of the additional members has a node
+//! (A5). A raised minMember ends nothing that runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl PartialGang {
 struct LastPlacement {
     /// The facts of the PodGroup at that time.
     facts: Arc<GroupFacts>,
-    /// The number of members that had a node or had succeeded.
+    /// The number of members that had a node or had succeeded, and have been there ever since; 0 from when a further one was there.
     places: u32,
 }
 
@@ -88,8 +88,8 @@ impl Cache {
                 self.changed(Change::Complete(eviction));
             }
         } else if let Some(had) = &mut group.partial.last_placement {
-            // A member that replaces a lost one belongs to the missing part.
-            had.places = had.places.min(places);
+            // A member that replaces a lost one belongs to the missing part. With one of these it is partially bound, and stays so.
+            had.places = if places > had.places { 0 } else { places };
         }
     }
 

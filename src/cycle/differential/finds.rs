@@ -363,3 +363,39 @@ fn a4_what_a_further_member_uses_of_the_rest_is_reserved_no_more() {
     assert_eq!(bound(&at(&mut state, 1)).len(), 2);
     assert_eq!(reserved(&state), cpus(0));
 }
+
+/// The oldest member of a PodGroup that has reserved something leaves, so the reservation comes later. The error: nobody was tried for that.
+#[test]
+fn a4_a_reservation_gives_way_when_its_oldest_member_leaves() {
+    let second = |second| Timestamp::from_second(second).unwrap_or_default();
+    let mut state = small(1, 4, DequeueStrategy::Traverse);
+    let member =
+        |name: &str, group: &str, cpu: i64, created: i64| PodFacts { created: second(created), ..pod("ns", name, group, &[("cpu", cpu)]) };
+    state.apply_group(GroupFacts { created: second(32), ..group("ns", "young", 1, "q") });
+    state.apply_group(group("ns", "old", 0, "q"));
+    state.apply_pod(member("young-0", "young", 1, 1));
+    assert_eq!(bound(&at(&mut state, 0)).len(), 1);
+    state.apply_pod(member("old-0", "old", 4, 0));
+    state.refuse_bind(&Uid::from("ns/young-0"), "test", Duration::ZERO, |_| Duration::from_secs(9));
+    assert!(at(&mut state, 0).binds.is_empty(), "what is satisfied counts as 30 s younger");
+    state.delete_pod(&Uid::from("ns/young-0"));
+    assert_eq!(bound(&at(&mut state, 0)), [("old-0", "n0")]);
+}
+
+/// One of its additional members is bound, and another member is lost. The error: it was partly bound no more, and lost its reservation.
+#[test]
+fn a5_a_gang_that_asks_for_more_stays_partly_bound_when_a_member_is_lost() {
+    let mut state = small(1, 9, DequeueStrategy::Traverse);
+    gang(&mut state, "g", 1, "q", 2, &[("cpu", 1)]);
+    let runs = |name: &str| PodFacts { charged_queue: Some("q".into()), ..running(pod("ns", name, "g", &[("cpu", 1)]), "n0") };
+    assert_eq!(bound(&at(&mut state, 0)).len(), 2);
+    ["g-0", "g-1"].iter().for_each(|name| state.apply_pod(runs(name)));
+    state.apply_pod(pod("ns", "g-2", "g", &[("cpu", 1)]));
+    assert_eq!(bound(&at(&mut state, 1)), [("g-2", "n0")]);
+    state.apply_group(group("ns", "g", 5, "q"));
+    ["g-3", "g-4", "g-5"].iter().for_each(|name| state.apply_pod(pod("ns", name, "g", &[("cpu", 4)])));
+    let key = GroupKey::new("ns", "g");
+    assert!(at(&mut state, 2).binds.is_empty() && state.cache().is_partially_bound(&key));
+    state.delete_pod(&Uid::from("ns/g-0"));
+    assert!(at(&mut state, 3).binds.is_empty() && state.cache().is_partially_bound(&key));
+}

@@ -131,12 +131,12 @@ impl SchedulingState {
             self.cache.accounting.withdraw(&place.uid);
             self.cache.charge_changed(Some(place.node()), None, true);
         }
+        // What was reserved with them ends in its next turn.
+        if !dropped.is_empty() {
+            self.requeue.try_again(key);
+        }
         if self.nominations.kept_for(key).is_empty() {
             self.cache.set_keeps_places(key, false);
-            // What was reserved with them ends in its next turn.
-            if !dropped.is_empty() {
-                self.requeue.try_again(key);
-            }
         }
     }
 }

@@ -82,6 +82,22 @@ fn a8_a_lost_place_is_kept_for_the_admission_timeout_and_no_longer() {
 }
 
 #[test]
+fn a8_each_place_is_kept_for_its_own_time() {
+    for of_queue in [false, true] {
+        let mut state = full(of_queue);
+        state.apply_pod(pod("ns", "rival-1", "rival", &[("cpu", 1)]));
+        for (lost, when) in [("g-0", 2), ("g-1", 12)] {
+            state.delete_pod(&uid(lost));
+            assert!(at(&mut state, when).binds.is_empty());
+        }
+        let binds = at(&mut state, 32).binds.len() + at(&mut state, 33).binds.len();
+        assert_eq!(binds, 1, "{of_queue}: {}", message(&state, "rival"));
+        let binds = at(&mut state, 42).binds.len() + at(&mut state, 43).binds.len();
+        assert_eq!(binds, 1, "{of_queue}: {}", message(&state, "rival"));
+    }
+}
+
+#[test]
 fn a8_a_gang_keeps_nothing_when_it_is_smaller_gone_over_or_its_member_succeeded() {
     let smaller = |state: &mut SchedulingState| state.apply_group(group("ns", "g", 2, "q"));
     let gone = |state: &mut SchedulingState| {

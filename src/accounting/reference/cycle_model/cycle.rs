@@ -133,8 +133,9 @@ impl CycleModel {
         }
         // A2: for members that do not exist, admission is owed to a beginning alone.
         let is_owed = is_whole || self.is_owed_a_beginning(group);
-        if !is_owed && self.life(group).kept.is_empty() {
+        if !is_owed {
             self.lose(group);
+            self.life(group).admitted = !self.life(group).kept.is_empty();
         }
         is_owed
     }

@@ -24,10 +24,12 @@ impl CycleModel {
         self.begin_admission(group, now);
     }
 
-    /// A3: it lacks members, so it is admitted and reserves nothing more until the request fits.
+    /// A3: it lacks members, so it is admitted and reserves nothing more until the request fits. What it has is for the members that exist.
     pub(super) fn admit_without_reserving(&mut self, group: &str, asked: &Amounts, now: u64) {
+        let charged = self.charged(group);
         let life = self.life(group);
         life.by_reclaim = true;
+        life.minimum = plus(&charged, &life.reserved);
         life.unreserved = positive(&less(asked, &life.reserved));
         self.begin_admission(group, now);
     }
@@ -103,10 +105,13 @@ impl CycleModel {
         taken
     }
 
-    /// A5: the PodGroup backs off, for as long as the timeout, twice as long each time, up to 32 timeouts.
+    /// A5: the PodGroup backs off, for as long as the timeout, twice as long each time, up to 32 timeouts. It reserves nothing, for a lost
+    /// member neither.
     pub(super) fn back_off(&mut self, group: &str, now: u64) {
         self.lose(group);
+        let charged = self.charged(group);
         let life = self.life(group);
+        (life.reserved, life.minimum) = (Amounts::new(), charged);
         life.backs_off_until = now + (TIMEOUT << life.times.min(MOST_DOUBLINGS));
         life.times += 1;
     }
