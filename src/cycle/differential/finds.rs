@@ -399,3 +399,30 @@ fn a5_a_gang_that_asks_for_more_stays_partly_bound_when_a_member_is_lost() {
     state.delete_pod(&Uid::from("ns/g-0"));
     assert!(at(&mut state, 3).binds.is_empty() && state.cache().is_partially_bound(&key));
 }
+
+/// A3 alone admits a PodGroup, and its own terminating pod is enough. Then no queue is over its share any more. The error: nobody looked for
+/// what is terminating then, and the PodGroup backed off.
+#[test]
+fn a3_what_is_terminating_is_waited_for_though_no_queue_is_over_its_share() {
+    let mut state = small(1, 6, DequeueStrategy::Traverse);
+    state.apply_node(node("n0", &[("cpu", 9)]));
+    for (name, deserved) in [("owed", 3), ("other", 0)] {
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), ..queue(name, Some("q"), &[]) });
+    }
+    gang(&mut state, "g", 1, "owed", 1, &[("cpu", 1)]);
+    let rest = Some(amounts(&[("cpu", 5)]));
+    state.apply_group(GroupFacts { min_resources: rest, ..group("ns", "other", 1, "other") });
+    assert_eq!(bound(&at(&mut state, 0)).len(), 1);
+    let runs = PodFacts { charged_queue: Some("owed".into()), ..running(pod("ns", "g-0", "g", &[("cpu", 1)]), "n0") };
+    state.apply_pod(PodFacts { deleting: true, ..runs });
+    state.apply_pod(pod("ns", "g-1", "g", &[("cpu", 1)]));
+    state.apply_pod(pod("ns", "other-0", "other", &[("cpu", 3)]));
+    assert_eq!(bound(&at(&mut state, 1)), [("other-0", "n0")]);
+    let owed = |state: &SchedulingState| state.cache().accounting().quota().queue("owed").reserved.get("cpu");
+    assert_eq!(owed(&state), cpus(1));
+    state.refuse_bind(&Uid::from("ns/other-0"), "test", Duration::from_secs(1), |_| Duration::from_secs(9));
+    assert!(at(&mut state, 2).binds.is_empty());
+    assert_eq!(owed(&state), cpus(1), "it waits for its terminating pod");
+    state.delete_pod(&Uid::from("ns/g-0"));
+    assert_eq!(bound(&at(&mut state, 3)), [("g-1", "n0")]);
+}

@@ -71,8 +71,10 @@ pub(super) fn attempt_all(state: &mut SchedulingState, policy: &Policy, mut unpl
     let any_over_share = policy.evictions && state.cache.any_queue_over_share();
     let mut left = MOST_PREEMPTION_ATTEMPTS;
     for group in &unplaced {
-        let may_preempt =
-            policy.evictions && !group.members.is_empty() && (any_over_share || has_lower_priority_pod(&state.cache, &group.key));
+        let has_victims = any_over_share || has_lower_priority_pod(&state.cache, &group.key);
+        // It loses its reservation where nothing is found, and what is terminating may be enough for it (A3, R3).
+        let by_reclaim = state.cache.groups.get(&group.key).is_some_and(|group| group.admission.within_entitlement);
+        let may_preempt = policy.evictions && !group.members.is_empty() && (has_victims || by_reclaim);
         if state.requeue.preemptions.is_current(&group.key) {
         } else if may_preempt && left == 0 {
             state.requeue.preemptions.postpone(&group.key);
