@@ -163,6 +163,8 @@ pub(crate) struct Cluster {
     pub(crate) size: Size,
     pod: PodFacts,
     group: GroupFacts,
+    /// The time of the cycles.
+    pub(crate) now: Duration,
     /// A number in the requests of new pods. It makes them a little different in each round, so that no shortlist of nodes helps.
     round: u32,
 }
@@ -177,7 +179,7 @@ impl Cluster {
         }));
         let group: PodGroup = read(json!({"metadata": {"namespace": "team", "name": "g", "uid": "g"}, "spec": {}}));
         let scheduling = SchedulingState::new(["podgroup-scheduler".to_owned()]);
-        let mut cluster = Self { scheduling, size, pod: PodFacts::of(&pod), group: GroupFacts::of(&group), round: 0 };
+        let mut cluster = Self { scheduling, size, pod: PodFacts::of(&pod), group: GroupFacts::of(&group), now: Duration::ZERO, round: 0 };
         for number in 0..size.nodes {
             cluster.scheduling.apply_node(node(number, &size));
         }
@@ -276,9 +278,16 @@ impl Cluster {
         let _told = self.scheduling.take_dirty();
     }
 
+    /// Sets the capability of the queue `default`, in cores.
+    pub(crate) fn limit(&mut self, cores: Option<i64>) {
+        let capability = cores.map_or_else(|| json!({}), |cores| json!({"cpu": cores.to_string()}));
+        let queue: Queue = read(json!({"metadata": {"name": DEFAULT_QUEUE, "uid": DEFAULT_QUEUE}, "spec": {"capability": capability}}));
+        self.scheduling.apply_queue(QueueFacts::of(&queue));
+    }
+
     /// Runs one cycle.
     pub(crate) fn decide(&mut self) -> Plan {
-        podgroup::cycle::run(&mut self.scheduling, &POLICY, Duration::ZERO)
+        podgroup::cycle::run(&mut self.scheduling, &POLICY, self.now)
     }
 }
 

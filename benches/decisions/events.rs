@@ -78,6 +78,35 @@ pub(crate) fn full(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// One event and its cycle, a second after the last, in a full cluster with 10,000 waiting pods: without a capability of their queue, and with one
+/// that takes half of them, so that it is decided anew which of them ask for nodes.
+pub(crate) fn asks(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("asks");
+    group.sampling_mode(SamplingMode::Flat);
+    for (gang, capability) in [(1, None), (1, Some(2_500)), (8, None), (8, Some(2_500))] {
+        let size = Size { running: RUNNING, pods: WAITING, gang, ..Size::default() };
+        let mut made = None;
+        let limits = if capability.is_some() { "half of them" } else { "no capability" };
+        group.bench_function(format!("gangs of {gang}, {limits}"), |bencher| {
+            let cluster = made.get_or_insert_with(|| {
+                let mut cluster = Cluster::new(size, &request(3_200, 1_024, 0));
+                cluster.limit(capability.map(|waiting| waiting + i64::from(RUNNING) * 16 / 5));
+                let arrivals = cluster.arrivals();
+                cluster.come(arrivals);
+                assert_eq!(cluster.decide().binds.len(), 0, "no node has room");
+                cluster
+            });
+            bencher.iter_custom(|times| (0..times).map(|_| asks(cluster)).sum());
+        });
+    }
+    group.finish();
+
+    fn asks(cluster: &mut Cluster) -> Duration {
+        cluster.now += Duration::from_secs(2);
+        comes(cluster)
+    }
+}
+
 /// A node comes where 1,000 pods wait for more than a node has. Each has 100 terms.
 pub(crate) fn terms(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("terms");

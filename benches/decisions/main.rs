@@ -25,6 +25,6 @@ fn few() -> Criterion {
 criterion_group! {
     name = benches;
     config = few();
-    targets = cycles::nodes, cycles::pods, cycles::gangs, cycles::running, cycles::queues, cycles::own_classes, cycles::requires, cycles::prefers, cycles::keepers, cycles::claims, events::nothing, events::full, events::terms, events::life, refused::gangs
+    targets = cycles::nodes, cycles::pods, cycles::gangs, cycles::running, cycles::queues, cycles::own_classes, cycles::requires, cycles::prefers, cycles::keepers, cycles::claims, events::nothing, events::full, events::asks, events::terms, events::life, refused::gangs
 }
 criterion_main!(benches);

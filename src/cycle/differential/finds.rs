@@ -426,3 +426,21 @@ fn a3_what_is_terminating_is_waited_for_though_no_queue_is_over_its_share() {
     state.delete_pod(&Uid::from("ns/g-0"));
     assert_eq!(bound(&at(&mut state, 3)), [("g-1", "n0")]);
 }
+
+/// In the turn of a PodGroup the other queue is not far enough over its share, and then another pod is placed there. The error: nobody asked
+/// again whether it is admitted.
+#[test]
+fn a3_is_asked_again_after_what_was_placed_later_in_the_cycle() {
+    let mut state = small(1, 6, DequeueStrategy::Traverse);
+    state.apply_node(node("n0", &[("cpu", 9)]));
+    for (name, deserved) in [("owed", 4), ("other", 2)] {
+        let of_q = queue(name, Some("q"), &[]);
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), reclaimable: true, ..of_q });
+    }
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "first", 3, "other") });
+    (0..4).for_each(|at| state.apply_pod(pod("ns", &format!("first-{at}"), "first", &[("cpu", 1)])));
+    state.apply_group(GroupFacts { min_resources: Some(amounts(&[("cpu", 4)])), ..group("ns", "g", 2, "owed") });
+    assert_eq!(bound(&at(&mut state, 0)).len(), 4);
+    let _plan = at(&mut state, 0);
+    assert!(state.cache().groups()[&GroupKey::new("ns", "g")].is_admitted());
+}

@@ -87,6 +87,10 @@ pub(super) fn attempt_all(state: &mut SchedulingState, policy: &Policy, mut unpl
                 record(state, &group.key, outcome);
             }
         }
+        // With what was placed after its turn, another queue may be far enough over its share for it to be admitted (A3).
+        if !group.admitted && any_over_share && !plan.binds.is_empty() && is_admissible(state, policy, group) {
+            state.requeue.try_again(&group.key);
+        }
         let Some(outcome) = state.requeue.preemptions.outcome(&group.key).cloned() else { continue };
         if policy.evictions && !outcome.has_hope() && group.admitted && state.requeue.preemptions.is_current(&group.key) {
             reservation::preempted_in_vain(&mut state.cache, &mut state.requeue.timers, &group.key, now, policy.admission_timeout);
@@ -96,6 +100,12 @@ pub(super) fn attempt_all(state: &mut SchedulingState, policy: &Policy, mut unpl
             explain_no_preemption(&mut state.cache, &group.key, &why);
         }
     }
+}
+
+/// Whether it would be admitted in a turn now.
+fn is_admissible(state: &mut SchedulingState, policy: &Policy, group: &Unplaced) -> bool {
+    let together = group.members.get(..group.needed).unwrap_or(&group.members);
+    admit::admit(&mut state.cache, &group.key, together, policy.admit_within_nodes).is_ok()
 }
 
 /// Attempts a preemption for all members; where single members help, too, then for fewer.

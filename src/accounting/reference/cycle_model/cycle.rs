@@ -77,7 +77,7 @@ impl CycleModel {
         let is_whole = self.is_whole(group);
         // A5: during the back-off it is placed where it would be admitted, and reserves nothing. A partly bound gang does not back off.
         let before = self.life(group).clone();
-        let had = covers(&before.reserved, &self.asked(group)).then(|| (before.reserved.clone(), before.minimum.clone()));
+        let had = before.reserved.clone();
         let is_timed_out = self.is_timed_out(group, now);
         let mut may_be_placed = self.admit(group, now);
         // A4: what comes later gives way, as soon as nodes have room. So it does where reclaim alone admits.
@@ -93,7 +93,7 @@ impl CycleModel {
         }
         may_be_placed &= is_whole;
         if may_be_placed && self.members_fit(group, self.missing(group)) {
-            self.take_minimum(group, now, binds, had)?;
+            self.take_minimum(group, now, binds, &had)?;
             return Ok(Turn::Placed);
         }
         // A3: no pod goes for members that do not exist.
@@ -213,17 +213,15 @@ impl CycleModel {
     }
 
     /// Applies the binds of a minimum, which must be the next ones. A4: the rest begins, as far as it was reserved before or fits now.
-    fn take_minimum(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>, had: Option<(Amounts, Amounts)>) -> Result<(), String> {
+    fn take_minimum(&mut self, group: &str, now: u64, binds: &mut VecDeque<Bind>, had: &Amounts) -> Result<(), String> {
         let (asked, charged) = (self.asked(group), self.charged(group));
         let fits = fits(&self.cluster().without_reservation(group), &self.groups[group].queue, &asked).is_ok();
         let life = self.life(group);
         if fits {
             life.minimum = larger(&life.minimum, &plus(&charged, &asked));
             life.reserved = larger(&life.reserved, &asked);
-        } else if let Some((reserved, minimum)) = had {
-            (life.reserved, life.minimum) = (reserved, minimum);
         } else {
-            life.reserved = Amounts::new();
+            (life.reserved, life.minimum) = (had.clone(), plus(&charged, had));
         }
         for _ in 0..self.missing(group) {
             self.take_bind(group, binds)?;
