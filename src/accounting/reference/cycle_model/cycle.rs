@@ -69,7 +69,7 @@ impl CycleModel {
         if let Some(bind) = binds.front() {
             return Err(format!("{} is bound, and has no place by the rules", bind.pod));
         }
-        looking.iter().try_for_each(|name| self.look_for_victims(name, now, backing_off))
+        self.look_for_victims(&looking, now, backing_off)
     }
 
     /// A2 to A5: the turn of a PodGroup that is not satisfied.
@@ -249,26 +249,36 @@ impl CycleModel {
         Ok(())
     }
 
-    /// A3, R3: after all turns, one that A3 alone admitted has looked for victims, and there are none. It backs off, unless what is terminating
-    /// is enough, its request fits by now, or bindings are under way. Whether their pods might go for it is what was decided.
-    fn look_for_victims(&mut self, group: &str, now: u64, backing_off: &BTreeSet<String>) -> Result<(), String> {
+    /// A3, R3: after all turns, those that A3 alone admitted have looked for victims, and there are none. One backs off, unless what is
+    /// terminating is enough, its request fits by now, or bindings are under way. Whether their pods might go for it is what was decided. They
+    /// look in any order, so one may have looked before or after others lost their reservations.
+    fn look_for_victims(&mut self, looking: &[String], now: u64, backing_off: &BTreeSet<String>) -> Result<(), String> {
+        let before = self.clone();
+        looking.iter().filter(|name| backing_off.contains(*name)).for_each(|name| self.back_off(name, now));
+        let binds = self.members.values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound));
+        for group in looking {
+            if backing_off.contains(group) && before.leaving_are_enough(group) {
+                return Err(format!("{group} backs off, and what is terminating is enough"));
+            }
+            if !backing_off.contains(group) && !binds && !self.leaving_are_enough(group) && !self.reservation_fits(group) {
+                return Err(format!("{group} has no victims, and does not back off"));
+            }
+        }
+        Ok(())
+    }
+
+    /// R3: whether the queues take its request, and nodes its members, when the terminating pods are gone.
+    fn leaving_are_enough(&self, group: &str) -> bool {
         let mut settled = self.clone();
         settled.members.retain(|_, member| !matches!(&member.state, MemberState::On(place) if place.terminating));
         let without = settled.cluster().without_reservation(group);
-        let takes_request = fits(&without, &self.groups[group].queue, &settled.asked(group)).is_ok();
-        let is_enough = takes_request && settled.members_fit(group, settled.missing(group));
+        fits(&without, &self.groups[group].queue, &settled.asked(group)).is_ok() && settled.members_fit(group, settled.missing(group))
+    }
+
+    /// F4: whether the queues take what it has reserved.
+    fn reservation_fits(&self, group: &str) -> bool {
         let reserved = self.lives.get(group).map(|life| life.reserved.clone()).unwrap_or_default();
-        let fits_now = fits(&self.cluster().without_reservation(group), &self.groups[group].queue, &reserved).is_ok();
-        let binds = self.members.values().any(|member| matches!(&member.state, MemberState::On(place) if !place.bound));
-        match (backing_off.contains(group), is_enough) {
-            (true, true) => Err(format!("{group} backs off, and what is terminating is enough")),
-            (true, false) => {
-                self.back_off(group, now);
-                Ok(())
-            }
-            (false, false) if !binds && !fits_now => Err(format!("{group} has no victims, and does not back off")),
-            (false, _) => Ok(()),
-        }
+        fits(&self.cluster().without_reservation(group), &self.groups[group].queue, &reserved).is_ok()
     }
 
     /// The turn of a satisfied PodGroup: one further member.

@@ -44,13 +44,15 @@ impl CycleModel {
         life.backs_off_until = 0;
     }
 
-    /// A8: these places are kept no longer. What is reserved for them ends, too, unless the gang was admitted since: then it asked for that.
+    /// A8: these places are kept no longer. What is reserved for them ends, too, unless the gang was admitted since: then it asked for that. A
+    /// partly bound gang keeps what it has reserved (A5).
     pub(super) fn give_up_kept(&mut self, group: &str, which: impl Fn(&Kept) -> bool) {
         let charged = self.charged(group);
+        let is_partly_bound = self.is_partly_bound(group);
         let life = self.life(group);
         let (gone, stay): (Vec<Kept>, Vec<Kept>) = life.kept.drain(..).partition(which);
         life.kept = stay;
-        if life.until.is_none() && !gone.is_empty() {
+        if life.until.is_none() && !is_partly_bound && !gone.is_empty() {
             let of_places = sum(&gone.into_iter().map(|kept| kept.asks).collect::<Vec<_>>());
             life.reserved = positive(&less(&life.reserved, &of_places));
             life.minimum = plus(&charged, &life.reserved);
