@@ -5,9 +5,9 @@
 
 use crate::api::GroupKey;
 
-use super::cache::{Cache, gang, to_place};
+use super::cache::{gang, to_place};
 use super::placement::first_refused::FirstRefused;
-use super::placement::placer::{Attempt, Placer, State};
+use super::placement::placer::Attempt;
 use super::policy::Policy;
 use super::state::SchedulingState;
 
@@ -18,17 +18,8 @@ pub fn next_member(state: &mut SchedulingState, policy: &Policy, key: &GroupKey)
     let facts = group.facts.clone()?;
     let gang = gang::resolve(cache, group, &facts).ok()?;
     let members = gang::in_order(cache, group, &gang);
-    let (last, reservation, preemptable) = (group.retry.last.clone(), group.admission.reservation.clone(), cache.may_borrow(key));
-    let barred = cache.barred_groups(&facts.queue);
-    let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = &mut state.cache;
-    let mut placer = Placer::new(
-        State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others },
-        policy.placement,
-        &last,
-        u32::MAX,
-    );
-    // Its reservation is not in its own way (A4).
-    reservation.iter().for_each(|name| placer.trial().release_reservation(name));
-    let pods = to_place(pods, &members);
+    let preemptable = cache.may_borrow(key);
+    let (mut placer, beside) = state.cache.placer(key, &facts.queue, policy.placement);
+    let pods = to_place(beside.pods, &members);
     placer.first_refused(&Attempt { queue: &facts.queue, pods: &pods, needed: gang.needed.max(1), first: 0, preemptable, is_due: false })
 }

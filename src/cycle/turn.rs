@@ -1,6 +1,5 @@
 //! What does a PodGroup get in its turn? Admission, then its whole gang, or one further member.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +10,9 @@ use crate::resources::{Amount, ResourceName};
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
 use super::cache::gang::Gang;
-use super::cache::{Cache, Group, request_of, to_place};
+use super::cache::{Group, request_of, to_place};
 use super::explain::{Exceeds, Refusal};
-use super::placement::placer::{Attempt, Placer, State};
+use super::placement::placer::{Attempt, Placer};
 use super::plan::Plan;
 use super::policy::Policy;
 use super::preemption::Unplaced;
@@ -318,27 +317,15 @@ impl Ongoing<'_> {
         way: &[GroupKey],
         then: impl FnOnce(Placer<'_>) -> T,
     ) -> Result<T, Refusal> {
-        let group = self.state.cache.groups.get(&want.key);
-        let (last, reservation): (BTreeSet<Arc<str>>, _) =
-            group.map(|group| (group.retry.last.clone(), group.admission.reservation.clone())).unwrap_or_default();
         let (queue, preemptable) = (&**self.queue, self.state.cache.may_borrow(&want.key));
-        let barred = self.state.cache.barred_groups(queue);
-        let reserved_by = |key: &GroupKey| self.state.cache.groups.get(key).and_then(|group| group.admission.reservation.clone());
-        let reservations: Vec<Arc<str>> = reservation.into_iter().chain(way.iter().filter_map(reserved_by)).collect();
-        let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = &mut self.state.cache;
-        let mut placer = Placer::new(
-            State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others },
-            self.policy.placement,
-            &last,
-            u32::MAX,
-        );
-        // Its reservation is not in its own way (A4), and is gone once the PodGroup is placed.
-        reservations.iter().for_each(|name| placer.trial().release_reservation(name));
-        self.state.nominations.kept_for(&want.key).iter().for_each(|place| placer.trial().set_aside(&place.uid));
-        let to_place = to_place(pods, members);
+        // Its reservation is gone once the PodGroup is placed.
+        let (mut placer, beside) = self.state.cache.placer(&want.key, queue, self.policy.placement);
+        let reserved_by = |key: &GroupKey| beside.groups.get(key).and_then(|group| group.admission.reservation.as_deref());
+        way.iter().filter_map(reserved_by).for_each(|name| placer.trial().release_reservation(name));
+        let to_place = to_place(beside.pods, members);
         // All of it is asked at once: members that are placed on trial are not used.
         if usize::try_from(needed) == Ok(members.len()) {
-            let asked = request_of(pods, members);
+            let asked = request_of(beside.pods, members);
             placer.accounting().fits_queue(queue, &asked)?;
             if !preemptable || needed > 1 && to_place.iter().any(|pod| !pod.facts.preemptable) {
                 placer.accounting().quota().within_entitlement(queue, &asked)?;

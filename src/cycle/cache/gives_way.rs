@@ -128,7 +128,7 @@ impl Cache {
 
     /// Whether what the PodGroup has reserved gives way: not where it finishes what it has begun (A6).
     fn gives_way(&self, key: &GroupKey) -> bool {
-        let begun = |group: &Group| group.admission.keeps_places || group.facts.as_ref().is_none_or(|facts| is_satisfied(group, facts));
+        let begun = |group: &Group| !group.admission.kept.is_empty() || group.facts.as_ref().is_none_or(|facts| is_satisfied(group, facts));
         self.groups.get(key).is_some_and(|group| !begun(group)) && !self.is_partially_bound(key)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{ROOT_QUEUE, ReservedMinimums};
-use crate::api::{GroupFacts, GroupKey};
+use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
 use super::gang::{has_its_places, is_owed_a_beginning, is_satisfied};
@@ -33,8 +33,8 @@ pub struct Admission {
     pub(in crate::cycle) precedence: Precedence,
     /// Whether it keeps what its minResources state beyond its minimum.
     pub(in crate::cycle) rest: Rest,
-    /// Whether places of lost members are kept for it (A8).
-    pub(in crate::cycle) keeps_places: bool,
+    /// The charges of the places that are kept for its lost members (A8).
+    pub(in crate::cycle) kept: Vec<Uid>,
     /// The queue of its reservation and the part of it that further members of other PodGroups leave room for: all of it, or nothing.
     first: Option<(Arc<str>, Resources)>,
     /// The creation under which that is filed.
@@ -246,10 +246,10 @@ impl Cache {
         }
     }
 
-    /// Records whether places of lost members are kept for the PodGroup.
-    pub(in crate::cycle) fn set_keeps_places(&mut self, key: &GroupKey, keeps: bool) {
+    /// Records the charges of the places that are kept for lost members of the PodGroup.
+    pub(in crate::cycle) fn set_kept(&mut self, key: &GroupKey, kept: Vec<Uid>) {
         if let Some(group) = self.groups.get_mut(key) {
-            group.admission.keeps_places = keeps;
+            group.admission.kept = kept;
         }
     }
 

@@ -8,7 +8,7 @@ use crate::cycle::cache::{Cache, Member, State as PodState, gang};
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::filter::lasting_refusal;
-use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
+use crate::cycle::placement::placer::{Attempt, Pod};
 use crate::cycle::placement::topology::place::Place;
 use crate::resources::Resources;
 
@@ -91,21 +91,14 @@ fn place_nominated(
 ) -> Result<Vec<Placement>, Refusal> {
     let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
     is_due(cache, key, queue, own, gone)?;
-    let barred = own.first().map(|place| cache.barred_groups(&place.queue)).unwrap_or_default();
-    let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = cache;
+    // The nodes are given, so no preference is needed.
+    let (mut placer, beside) = cache.placer(key, queue, Strategy::default());
     let pod = |place| {
         let Placement { uid, node, .. }: &Placement = place;
-        pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
+        beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
     };
     let members: Vec<Pod<'_>> = own.iter().filter_map(pod).collect();
     let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
-    // The nodes are given, so no preference is needed.
-    let mut placer = Placer::new(
-        State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others },
-        Strategy::default(),
-        &BTreeSet::new(),
-        u32::MAX,
-    );
     gone.iter().for_each(|uid| placer.trial().set_aside(uid));
     // Whether the queue may borrow is asked above.
     match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable: true, is_due: true }) {

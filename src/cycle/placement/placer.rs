@@ -123,11 +123,32 @@ pub struct Placer<'w> {
 }
 
 impl<'w> Placer<'w> {
-    /// Opens a trial. `last` are nodes to use only where no other fits; `budget` is the most pods to try in all attempts together.
-    pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>, budget: u32) -> Self {
+    /// Opens a trial. `last` are nodes to use only where no other fits.
+    pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>) -> Self {
         let State { accounting, nodes, placed, classes, finder, barred, nominated } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self { trial: Trial::new(accounting, nodes, placed), classes, finder, strategy, last, barred, budget, only: None, nominated }
+        Self {
+            trial: Trial::new(accounting, nodes, placed),
+            classes,
+            finder,
+            strategy,
+            last,
+            barred,
+            budget: u32::MAX,
+            only: None,
+            nominated,
+        }
+    }
+
+    /// Limits the number of pods that are tried in all attempts together.
+    pub const fn limit(&mut self, tries: u32) {
+        self.budget = tries;
+    }
+
+    /// Returns the scheduling classes.
+    #[must_use]
+    pub const fn classes(&self) -> &'w Classes {
+        self.classes
     }
 
     /// Returns the trial, which has the placed pods and the pods that are set aside.

@@ -18,13 +18,12 @@ use std::time::Duration;
 
 use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
-use crate::by_key::ByKey;
 use crate::cycle::admission::admit;
 use crate::cycle::cache::gang::{self, Gang};
-use crate::cycle::cache::{Cache, Group, GroupRank, Member};
+use crate::cycle::cache::{Cache, Group, GroupRank};
 use crate::cycle::explain::Refusal;
 use crate::cycle::nominations::{helpful, is_for_other_pods};
-use crate::cycle::placement::placer::{Attempt, Placer, Places, Pod, State};
+use crate::cycle::placement::placer::{Attempt, Places, Pod};
 use crate::cycle::policy::Policy;
 use crate::cycle::state::SchedulingState;
 
@@ -131,17 +130,11 @@ fn members(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Named> {
 /// Returns the nodes of all these members, with these pods set aside as if they were gone; or why they do not fit. Nothing has changed then.
 fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members: &[Named], aside: &[Uid]) -> Result<Places, Refusal> {
     let SchedulingState { cache, .. } = state;
-    let group = cache.groups.get(key);
-    let queue = group.and_then(|group| group.facts.as_ref()).map(|facts| facts.queue.clone()).unwrap_or_default();
-    let reservation = group.and_then(|group| group.admission.reservation.clone());
-    let (preemptable, barred) = (cache.may_borrow(key), cache.barred_groups(&queue));
-    let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, .. } = cache;
-    let state = State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others };
-    let mut placer = Placer::new(state, policy.placement, &BTreeSet::new(), u32::MAX);
+    let queue = cache.groups.get(key).and_then(|group| group.facts.as_ref()).map(|facts| facts.queue.clone()).unwrap_or_default();
+    let preemptable = cache.may_borrow(key);
+    let (mut placer, beside) = cache.placer(key, &queue, policy.placement);
     aside.iter().for_each(|uid| placer.trial().set_aside(uid));
-    reservation.iter().for_each(|name| placer.trial().release_reservation(name));
-    let pods: &ByKey<Uid, Member> = pods;
-    let pod = |uid, node| pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node });
+    let pod = |uid, node| beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node });
     let to_place: Vec<Pod<'_>> = members.iter().filter_map(|(uid, node)| pod(uid, node.as_deref())).collect();
     let needed = u32::try_from(members.len()).unwrap_or(u32::MAX);
     let attempt = Attempt { queue: &queue, pods: &to_place, needed, first: needed, preemptable, is_due: false };

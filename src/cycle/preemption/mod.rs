@@ -140,17 +140,14 @@ fn find(
     members: &[Uid],
 ) -> Option<Result<reclaim::Preemption, NotPreempted>> {
     let known = state.cache.groups.get(&group.key)?;
-    let (last, reservation) = (known.retry.last.clone(), known.admission.reservation.clone());
     let beyond = beyond(&state.cache, group, members);
     let preemptor = Preemptor {
         group: &group.key,
-        reservation: reservation.as_deref().unwrap_or_default(),
         queue: &group.queue,
         members,
         beyond: &beyond,
         priority: preemption_priority(&state.cache, known, group, members),
         preemptable: state.cache.may_borrow(&group.key),
-        last: &last,
     };
     let never = never_preempts(&state.cache, known, members);
     if let Some(why) = never.clone().filter(|_| state.nominations.terminating_or_victims(&state.cache).is_empty()) {

@@ -34,7 +34,7 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
     let classes: BTreeSet<_> = waiting().filter_map(|member| member.class).collect();
     let preemptable: BTreeSet<bool> = waiting().map(|member| member.facts.preemptable && facts.preemptable).collect();
     // A place that is kept for the PodGroup tells it apart from others like it.
-    let alike = if classes.len() > 1 || preemptable.len() > 1 || group.admission.keeps_places {
+    let alike = if classes.len() > 1 || preemptable.len() > 1 || !group.admission.kept.is_empty() {
         None
     } else {
         classes.first().zip(preemptable.first())

@@ -39,7 +39,7 @@ impl SchedulingState {
             self.cache.charge_changed(Some(place.node()), None, false);
             reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, key);
             reservation::reserve_refused_bind(&mut self.cache, key, &lost.queue, &lost.facts.request);
-            self.cache.set_keeps_places(key, true);
+            self.follow_kept(key);
         }
     }
 
@@ -125,6 +125,12 @@ impl SchedulingState {
         self.follow();
     }
 
+    /// Tells the cache which places are kept for the PodGroup.
+    fn follow_kept(&mut self, key: &GroupKey) {
+        let kept = self.nominations.kept_for(key).iter().map(|place| place.uid.clone()).collect();
+        self.cache.set_kept(key, kept);
+    }
+
     fn drop_places(&mut self, key: &GroupKey, which: impl FnMut(&KeptPlace) -> bool) {
         let dropped = self.nominations.drop_kept(key, which);
         for place in &dropped {
@@ -135,9 +141,7 @@ impl SchedulingState {
         if !dropped.is_empty() {
             self.requeue.try_again(key);
         }
-        if self.nominations.kept_for(key).is_empty() {
-            self.cache.set_keeps_places(key, false);
-        }
+        self.follow_kept(key);
     }
 }
 

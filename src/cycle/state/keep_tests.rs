@@ -6,6 +6,7 @@ use crate::api::pod_facts::PodPhase;
 use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
 use crate::cycle::cache::Change;
+use crate::cycle::next_member::next_member;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
@@ -79,6 +80,16 @@ fn a8_a_lost_place_is_kept_for_the_admission_timeout_and_no_longer() {
         assert_eq!(binds, 1, "{of_queue}: {}", message(&state, "rival"));
         assert!(state.nominations.kept.is_empty() && state.nominations.nodes.is_empty());
     }
+}
+
+#[test]
+fn a8_a_report_about_the_nodes_leaves_out_the_places_of_the_gang_itself() {
+    let mut state = full(false);
+    state.delete_pod(&uid("g-0"));
+    assert!(at(&mut state, 2).binds.is_empty());
+    state.apply_pod(pod("ns", "g-3", "g", &[("cpu", 1)]));
+    assert!(next_member(&mut state, &POLICY, &GroupKey::new("ns", "g")).is_none());
+    assert!(next_member(&mut state, &POLICY, &GroupKey::new("ns", "rival")).is_some());
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn answer(state: &mut SchedulingState, uid: &Uid) -> Said {
     let Cache { accounting, nodes, on_nodes, classes, nominated_by_others, .. } = cache;
     let cluster =
         State { accounting, nodes, placed: on_nodes, classes, finder: &mut finder, barred: [].into(), nominated: nominated_by_others };
-    let mut placer = Placer::new(cluster, NodeStrategy::Spread, &last, u32::MAX);
+    let mut placer = Placer::new(cluster, NodeStrategy::Spread, &last);
     let pods = [Pod { facts: &member.facts, class: member.class, node: None }];
     placer.respect_nominations(&Attempt { queue: "default", pods: &pods, needed: 1, first: 0, preemptable: true, is_due: false });
     let snapshot = placer.trial.snapshot(NodeStrategy::Spread, &barred);

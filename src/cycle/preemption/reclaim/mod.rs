@@ -35,7 +35,6 @@ mod tests;
 mod unneeded;
 mod victims;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::accounting::Waiting;
@@ -43,9 +42,8 @@ use crate::api::{GroupKey, PodFacts, Uid};
 use crate::cycle::placement::Strategy as Policy;
 use crate::resources::Resources;
 
-use crate::cycle::cache::Cache;
+use crate::cycle::cache::Beside;
 use crate::cycle::explain::NotPreempted;
-use crate::cycle::placement::placer::State;
 use crate::cycle::state::SchedulingState;
 
 use candidates::Scope;
@@ -63,8 +61,6 @@ const MOST_STEPS: u32 = 2_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cycle) struct Preemptor<'a> {
     pub(in crate::cycle) group: &'a GroupKey,
-    /// The name of its reservation (A4); empty where it has none.
-    pub(in crate::cycle) reservation: &'a str,
     pub(in crate::cycle) queue: &'a str,
     /// The members that must be placed, all together, in the order in which they are placed.
     pub(in crate::cycle) members: &'a [Uid],
@@ -74,8 +70,6 @@ pub(in crate::cycle) struct Preemptor<'a> {
     pub(in crate::cycle) priority: i32,
     /// Whether these members may be preempted later.
     pub(in crate::cycle) preemptable: bool,
-    /// The nodes to use only where no other fits.
-    pub(in crate::cycle) last: &'a BTreeSet<Arc<str>>,
 }
 
 /// The evictions that each budget still allows (R6).
@@ -111,20 +105,10 @@ pub(in crate::cycle) fn find(
     let SchedulingState { cache, nominations, eviction_backoff, .. } = state;
     cache.share_out();
     let leaving = nominations.terminating_or_victims(cache);
-    let barred = cache.barred_groups(preemptor.queue);
-    let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, pods, groups, priority_classes, sharing, .. } = cache;
-    let mut stage = Stage::new(
-        State { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others },
-        pods,
-        policy,
-        preemptor.last,
-    );
-    let reserved = stage.accounting().quota().reservation_of(preemptor.reservation).is_some();
+    let reserved = cache.groups.get(preemptor.group).is_some_and(|group| group.admission.reservation.is_some());
+    let (placer, Beside { pods, groups, priority_classes, sharing }) = cache.placer(preemptor.group, preemptor.queue, policy);
+    let mut stage = Stage::new(placer, pods);
     leaving.iter().for_each(|uid| stage.set_aside(uid));
-    nominations.kept_for(preemptor.group).iter().for_each(|place| stage.set_aside(&place.uid));
-    if reserved {
-        stage.unreserve(preemptor.reservation);
-    }
     let refusal = match stage.place_all(preemptor) {
         Ok(places) => return Ok(Preemption { victims: Vec::new(), places }),
         Err(refusal) => refusal,

@@ -10,9 +10,8 @@ use crate::api::Uid;
 use crate::by_key::ByKey;
 use crate::cycle::cache::{Member, request_of, to_place};
 use crate::cycle::explain::Refusal;
-use crate::cycle::placement::Strategy;
-use crate::cycle::placement::class::{Class, ClassId, Classes};
-use crate::cycle::placement::placer::{Attempt, Placer, State};
+use crate::cycle::placement::class::{Class, ClassId};
+use crate::cycle::placement::placer::{Attempt, Placer};
 use crate::cycle::placement::topology::selection::SelectorId;
 use crate::resources::Resources;
 
@@ -23,16 +22,15 @@ pub(super) use crate::cycle::placement::placer::Places;
 /// The cluster without the pods that are set aside.
 pub(super) struct Stage<'w> {
     placer: Placer<'w>,
-    classes: &'w Classes,
     pods: &'w ByKey<Uid, Member>,
     /// The pods that the last try placed before one was not.
     before: Places,
 }
 
 impl<'w> Stage<'w> {
-    pub(super) fn new(state: State<'w>, pods: &'w ByKey<Uid, Member>, strategy: Strategy, last: &BTreeSet<Arc<str>>) -> Self {
-        let classes = state.classes;
-        Self { placer: Placer::new(state, strategy, last, MOST_PLACINGS), classes, pods, before: Places::new() }
+    pub(super) fn new(mut placer: Placer<'w>, pods: &'w ByKey<Uid, Member>) -> Self {
+        placer.limit(MOST_PLACINGS);
+        Self { placer, pods, before: Places::new() }
     }
 
     pub(super) fn accounting(&self) -> &Accounting {
@@ -46,7 +44,7 @@ impl<'w> Stage<'w> {
 
     /// Whether the node could take such a pod without any pod there: taints, labels and whatever else does not depend on pods.
     pub(super) fn could_take(&self, id: ClassId, node: &str) -> bool {
-        self.classes.get(id).is_some_and(|class| self.placer.could_take(&class.constraints, node))
+        self.placer.classes().get(id).is_some_and(|class| self.placer.could_take(&class.constraints, node))
     }
 
     /// One of our pods.
@@ -71,7 +69,7 @@ impl<'w> Stage<'w> {
 
     fn classes_of(&self, preemptor: &Preemptor<'_>) -> impl Iterator<Item = &'w Arc<Class>> {
         let ids: BTreeSet<ClassId> = preemptor.members.iter().filter_map(|uid| self.pods.get(uid)?.class).collect();
-        let classes = self.classes;
+        let classes = self.placer.classes();
         ids.into_iter().filter_map(|id| classes.get(id))
     }
 
@@ -83,11 +81,6 @@ impl<'w> Stage<'w> {
     /// Whether the tries of this call are used up.
     pub(super) const fn is_spent(&self) -> bool {
         self.placer.is_spent()
-    }
-
-    /// Removes the reservation of a PodGroup until the stage ends.
-    pub(super) fn unreserve(&mut self, group: &str) {
-        self.placer.trial().release_reservation(group);
     }
 
     /// Sets the pod aside, as if it were gone.

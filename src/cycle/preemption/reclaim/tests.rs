@@ -1,6 +1,8 @@
 //! Scenarios of preemption that the reference model does not have (taints, labels, anti-affinity, tasks, budgets)
 //! or that need more objects than its random clusters have.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::*;
@@ -39,17 +41,15 @@ fn taken_with(state: &mut SchedulingState, name: &str, budgets: Budgets<'_>) -> 
     let group = &state.cache().groups()[&key];
     let facts = Arc::clone(group.facts.as_ref().unwrap());
     let members: Vec<Uid> = group.waiting.iter().cloned().collect();
-    let (before, last) = (state.cache().accounting().clone(), BTreeSet::new());
+    let before = state.cache().accounting().clone();
     let priority = state.cache().priority(&state.cache().groups()[&key]);
     let preemptor = Preemptor {
         group: &key,
-        reservation: name,
         queue: &facts.queue,
         members: &members,
         beyond: &Resources::new(),
         priority,
         preemptable: facts.preemptable,
-        last: &last,
     };
     let preemption = find(state, Policy::Spread, &preemptor, budgets);
     assert!(*state.cache().accounting() == before && state.cache().accounting().audit().is_clean(), "nothing stays of it");

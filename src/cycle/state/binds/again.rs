@@ -1,13 +1,12 @@
 //! Would a cycle decide on a binding again? It is asked before the binding is sent another time, because its node may be cordoned, or full, by now.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{GroupFacts, PodFacts};
 use crate::cycle::admission::admit;
-use crate::cycle::cache::{Cache, State};
+use crate::cycle::cache::State;
 use crate::cycle::placement::Strategy;
-use crate::cycle::placement::placer::{Placer, Pod, State as PlacerState};
+use crate::cycle::placement::placer::Pod;
 use crate::cycle::plan::Bind;
 
 use super::super::SchedulingState;
@@ -28,15 +27,10 @@ impl SchedulingState {
         }
         let Self { cache, nominations, .. } = self;
         let nominated = nominations.gangs.values().flat_map(|nomination| &nomination.places).map(|place| &place.uid);
-        let kept = nominations.kept_for(&bind.group).iter().map(|place| &place.uid);
-        let reservation = cache.groups.get(&bind.group).and_then(|group| group.admission.reservation.clone());
-        let (preemptable, barred) = (cache.may_borrow(&bind.group), cache.barred_groups(&bind.queue));
-        let Cache { accounting, nodes, on_nodes, classes, finder, nominated_by_others, .. } = cache;
-        let state = PlacerState { accounting, nodes, placed: on_nodes, classes, finder, barred, nominated: nominated_by_others };
+        let preemptable = cache.may_borrow(&bind.group);
         // The node is given, so no preference is needed.
-        let mut placer = Placer::new(state, Strategy::default(), &BTreeSet::new(), u32::MAX);
-        nominated.chain(kept).for_each(|uid| placer.trial().set_aside(uid));
-        reservation.iter().for_each(|name| placer.trial().release_reservation(name));
+        let (mut placer, _) = cache.placer(&bind.group, &bind.queue, Strategy::default());
+        nominated.for_each(|uid| placer.trial().set_aside(uid));
         placer.places_again(&bind.queue, Pod { facts: &pod, class: None, node: None }, &bind.node, preemptable)
     }
 

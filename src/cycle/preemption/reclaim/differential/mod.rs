@@ -43,17 +43,15 @@ enum Outcome {
 }
 
 fn search(facts: &Facts, state: &mut SchedulingState) -> Result<Preemption, NotPreempted> {
-    let (key, members, last): (GroupKey, _, _) = (Facts::key(), facts.members(), Facts::no_nodes());
+    let (key, members): (GroupKey, _) = (Facts::key(), facts.members());
     let beyond = facts.beyond();
     let preemptor = Preemptor {
         group: &key,
-        reservation: "ns/asking",
         queue: facts.queue(),
         members: &members,
         beyond: &beyond,
         priority: facts.preemptor.priority,
         preemptable: facts.preemptor.preemptable,
-        last: &last,
     };
     find(state, facts.strategy, &preemptor, Budgets { left: &facts.budgets, of: &|pod| facts.budgets_of(&pod.uid) })
 }

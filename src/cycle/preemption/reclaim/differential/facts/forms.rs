@@ -183,7 +183,7 @@ impl Facts {
             state.apply_pod(PodFacts { request: amounts(&list(asks)), ..pod("ns", "w0", "waits", &[]) });
         }
         if let Some(reserves) = self.reserves() {
-            state.cache.accounting.reserve("ns/asking", LEAVES[preemptor.queue], &amounts(&list(reserves)));
+            state.cache.set_reservation(&Self::key(), LEAVES[preemptor.queue], &amounts(&list(reserves)));
         }
         state
     }
@@ -206,10 +206,6 @@ impl Facts {
             }
         }
         left
-    }
-
-    pub(in super::super) fn no_nodes() -> BTreeSet<Arc<str>> {
-        BTreeSet::new()
     }
 }
 
