@@ -72,7 +72,6 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     let mut plan = Plan::default();
     let mut turns = Turns::default();
     let mut back_off: Vec<GroupKey> = Vec::new();
-    state.cache.last_reserved.clear();
     state.end_kept_places(now, policy.admission_timeout);
     plan.nominated_again = preemption::nominate_again(state, policy, now);
     plan.binds = state.take_supplied(now, policy.volume_timeout);

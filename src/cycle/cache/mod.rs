@@ -128,8 +128,8 @@ pub struct Cache {
     reserved_first: ReservedMinimums,
     /// The same by the creation of the PodGroup.
     first_by_age: BTreeMap<(Timestamp, Option<GroupKey>), (Arc<str>, Resources)>,
-    /// By queue: the last PodGroup that has reserved something, as far as a cycle asked for it.
-    pub(in crate::cycle) last_reserved: gives_way::LastReserved,
+    /// The reservations that give way to PodGroups that come before.
+    giving_way: gives_way::GivingWay,
     /// By queue: what PodGroups were admitted for within the entitlement, and have not reserved as they lack members (A3). No entry is zero.
     unreserved: BTreeMap<Arc<str>, Resources>,
     /// What of it counted for members of other queues at the last check, by the queue of the reservations.
@@ -174,7 +174,7 @@ impl Cache {
             queues: queues::Queues::default(),
             reserved_first: ReservedMinimums::default(),
             first_by_age: BTreeMap::new(),
-            last_reserved: gives_way::LastReserved::default(),
+            giving_way: gives_way::GivingWay::default(),
             unreserved: BTreeMap::new(),
             counted_minimums: BTreeMap::new(),
             room_if_empty: nodes::RoomIfEmpty::new(),
@@ -268,6 +268,7 @@ impl Cache {
     pub fn apply_priority_class(&mut self, facts: PriorityClassFacts) {
         if self.priority_classes.get(&facts.name) != Some(&facts) {
             self.priority_classes.insert(facts.name.clone(), facts);
+            self.update_ways();
             self.changed(Wake::Everything);
         }
     }
@@ -275,6 +276,7 @@ impl Cache {
     /// Removes a priority class.
     pub fn delete_priority_class(&mut self, name: &str) {
         if self.priority_classes.remove(name).is_some() {
+            self.update_ways();
             self.changed(Wake::Everything);
         }
     }

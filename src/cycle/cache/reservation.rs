@@ -39,8 +39,8 @@ pub struct Admission {
     first: Option<(Arc<str>, Resources)>,
     /// The creation under which that is filed.
     first_of: Timestamp,
-    /// The rank of its reservation, and whether that gives way to one before it; none where it reserves nothing.
-    pub(super) gives_way: Option<(GroupRank, bool)>,
+    /// The queue of its reservation, and its place in the order in which reservations give way; none where it does not.
+    pub(super) gives_way: Option<(Arc<str>, GroupRank)>,
 }
 
 /// Whether members beyond the minimum of other PodGroups leave room for the reservation of a PodGroup (A7).
@@ -166,6 +166,7 @@ impl Cache {
             self.changed(Wake::Quota(queue));
             self.update_demand(key);
         }
+        self.update_way(key, false);
         self.update_first(key);
     }
 
@@ -316,6 +317,7 @@ impl Cache {
     /// Sets what the PodGroup reserves. A zero amount ends the reservation.
     pub(in crate::cycle) fn set_reservation(&mut self, key: &GroupKey, queue: &str, amounts: &Resources) {
         let Some(group) = self.groups.get_mut(key) else { return };
+        let begins = group.admission.reservation.is_none();
         if amounts.is_zero() {
             if let Some(name) = group.admission.reservation.take() {
                 self.accounting.unreserve(&name);
@@ -325,10 +327,8 @@ impl Cache {
             let name = group.admission.reservation.get_or_insert_with(|| Arc::from(key.to_string()));
             self.accounting.reserve(name, queue, amounts);
             self.dirty_path(queue);
-            if let Some(rank) = self.groups.get(key).and_then(|group| Some(self.rank_of_reservation(group, group.facts.as_ref()?))) {
-                self.last_reserved.add(queue, rank);
-            }
         }
+        self.update_way(key, begins);
         self.update_first(key);
     }
 }

@@ -444,3 +444,32 @@ fn a3_is_asked_again_after_what_was_placed_later_in_the_cycle() {
     let _plan = at(&mut state, 0);
     assert!(state.cache().groups()[&GroupKey::new("ns", "g")].is_admitted());
 }
+
+/// Of two that A3 alone admits one backs off, and what is terminating is enough for the other then. The error: it went by what it had found
+/// when the reservation of the first was in its way, and backed off as well.
+#[test]
+fn a3_what_is_terminating_is_looked_for_again_when_a_reservation_has_ended() {
+    let mut state = small(1, 6, DequeueStrategy::Traverse);
+    state.apply_node(node("n0", &[("cpu", 9)]));
+    for (name, deserved) in [("owed", 3), ("other", 3)] {
+        let of_q = queue(name, Some("q"), &[]);
+        state.apply_queue(QueueFacts { deserved: limits(&[("cpu", deserved)]), reclaimable: true, ..of_q });
+    }
+    let keeps = |name: &str, group: &str, cpu| PodFacts { preemptable: false, ..pod("ns", name, group, &[("cpu", cpu)]) };
+    state.apply_group(group("ns", "runs", 1, "other"));
+    let runs = |name: &str| PodFacts { charged_queue: Some("other".into()), ..running(keeps(name, "runs", 1), "n0") };
+    let names: Vec<String> = (0..6).map(|at| format!("runs-{at}")).collect();
+    names.iter().for_each(|name| state.apply_pod(runs(name)));
+    assert!(at(&mut state, 0).binds.is_empty());
+    for (name, cpu) in [("small", 1), ("large", 2)] {
+        state.apply_group(group("ns", name, 1, "owed"));
+        state.apply_pod(pod("ns", &format!("{name}-0"), name, &[("cpu", cpu)]));
+    }
+    names[..2].iter().for_each(|name| state.apply_pod(PodFacts { deleting: true, ..runs(name) }));
+    (0..3).for_each(|_| assert!(at(&mut state, 1).binds.is_empty()));
+    let times = |state: &SchedulingState| state.cache().groups()[&GroupKey::new("ns", "large")].admission.backoff.times;
+    assert_eq!((reserved(&state), times(&state)), (cpus(1), 1), "the small one waits for what is terminating");
+    let timeout = POLICY.admission_timeout.as_secs();
+    let _plan = at(&mut state, timeout + 1);
+    assert_eq!((reserved(&state), times(&state)), (cpus(2), 1), "now the large one does");
+}

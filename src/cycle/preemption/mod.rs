@@ -75,7 +75,8 @@ pub(super) fn attempt_all(state: &mut SchedulingState, policy: &Policy, mut unpl
         // It loses its reservation where nothing is found, and what is terminating may be enough for it (A3, R3).
         let by_reclaim = state.cache.groups.get(&group.key).is_some_and(|group| group.admission.within_entitlement);
         let may_preempt = policy.evictions && !group.members.is_empty() && (has_victims || by_reclaim);
-        if state.requeue.preemptions.is_current(&group.key) {
+        // What others had reserved is no part of an outcome, and it may have been in the way of what is terminating.
+        if state.requeue.preemptions.is_current(&group.key) && !by_reclaim {
         } else if may_preempt && left == 0 {
             state.requeue.preemptions.postpone(&group.key);
         } else {

@@ -27,7 +27,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{NodeView, QueueRefusal};
 use crate::api::GroupKey;
-use crate::cycle::cache::{Cache, GroupRank};
+use crate::cycle::cache::Cache;
 use crate::cycle::placement::capacity::pods_now;
 use crate::cycle::placement::class::{Class, ClassId};
 use crate::cycle::placement::filter::{NodeState, Query, refusal};
@@ -52,10 +52,10 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BT
     let mut woken = BTreeSet::new();
     let tree = cache.accounting().quota().tree();
     let levels: BTreeSet<Arc<str>> = std::mem::take(&mut changes.queues).iter().flat_map(|queue| tree.way(queue)).collect();
-    let (mut minimums, mut last) = (Minimums::new(), LastReserving::new());
+    let mut minimums = Minimums::new();
     for level in &levels {
         let refused = parked.quota.get(level).into_iter().flatten();
-        woken.extend(refused.filter(|key| quota_may_fit(parked, key, cache, &mut minimums, &mut last)).cloned());
+        woken.extend(refused.filter(|key| quota_may_fit(parked, key, cache, &mut minimums)).cloned());
     }
     if !changes.has_places() {
         return woken;
@@ -81,11 +81,8 @@ pub(super) fn woken(changes: &mut Changes, parked: &Parked, cache: &Cache) -> BT
 /// By queue and age: what other PodGroups have reserved and comes before its members beyond a minimum (A7).
 type Minimums = BTreeMap<(Arc<str>, Timestamp), Resources>;
 
-/// By queue: the last of the PodGroups that have reserved something there.
-type LastReserving = BTreeMap<Arc<str>, Option<GroupRank>>;
-
 /// Whether the queue that refused the PodGroup has room now for what it refused. An upper bound: one dimension is compared.
-fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut Minimums, last: &mut LastReserving) -> bool {
+fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut Minimums) -> bool {
     let Some(Blocker::Quota(lacking)) = parked.blocker(key) else { return true };
     // Its own reservation is not in its way.
     let reserves = |key: &GroupKey| cache.groups.get(key).is_some_and(|group| group.admission.reservation.is_some());
@@ -102,10 +99,9 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut 
             Err(QueueRefusal::Ceiling(ceiling)) if ceiling.queue == lacking.level => {
                 // Reservations of PodGroups that come later give way (A4).
                 ceiling.fits_without_reservations() && {
-                    let queue = &lacking.queue;
-                    let last = last.entry(Arc::clone(queue)).or_insert_with(|| cache.last_reserving_in(queue));
                     let group = cache.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
-                    group.is_some_and(|(group, facts)| last.as_ref().is_some_and(|last| *last > cache.rank(group, facts)))
+                    let last = cache.last_giving_way(&lacking.queue);
+                    group.is_some_and(|(group, facts)| last.is_some_and(|last| *last > cache.rank(group, facts)))
                 }
             }
             _ => true,

@@ -285,7 +285,7 @@ impl SchedulingState {
         reservation::end_without_need(&mut self.cache, &mut self.requeue.timers, key);
         self.drop_needless_places(key);
         self.cache.update_first(key);
-        self.cache.notice_way(key);
+        self.cache.update_way(key, false);
         self.park(key);
         self.cache.update_demand(key);
         // That a PodGroup is gone may help others: the next cycle has to run.

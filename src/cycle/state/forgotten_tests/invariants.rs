@@ -101,6 +101,7 @@ pub(super) fn check_records(state: &SchedulingState) {
 
 /// Checks what the state stores twice, and what may be reserved.
 pub(super) fn check_state(state: &SchedulingState) {
+    state.cache().check_giving_way();
     check_records(state);
     let cache = state.cache();
     let sharing = &cache.sharing;
