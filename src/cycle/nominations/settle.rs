@@ -91,8 +91,8 @@ fn place_nominated(
 ) -> Result<Vec<Placement>, Refusal> {
     let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
     is_due(cache, key, queue, own, gone)?;
-    // The nodes are given, so no preference is needed.
-    let (mut placer, beside) = cache.placer(key, queue, Strategy::default());
+    // The nodes are given, so no preference is needed. What is reserved besides is for further members, and stays.
+    let (mut placer, beside) = cache.placer_beside_holds(key, queue, Strategy::default());
     let pod = |place| {
         let Placement { uid, node, .. }: &Placement = place;
         beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
