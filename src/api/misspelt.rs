@@ -3,10 +3,25 @@
 use crate::nearest::nearest;
 
 use super::Fault;
-use super::names::{GANG, GROUP_NAME, GROUP_NAME_OLD, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
+use super::names::{
+    COOLDOWN, GANG, GROUP_NAME, GROUP_NAME_OLD, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, MIN_MEMBER, MIN_RESOURCES, PREEMPTABLE,
+    QUEUE_DESIRED_STATE, QUEUE_NAME, TASK,
+};
 
 /// The annotations of owners, pod templates and pods that ask for something.
-const READ: [&str; 6] = [MIN_MEMBER, MIN_RESOURCES, GROUP_NAME_OLD, QUEUE_NAME, GROUP_NAME, GANG];
+const READ: [&str; 11] = [
+    MIN_MEMBER,
+    MIN_RESOURCES,
+    GROUP_NAME_OLD,
+    QUEUE_NAME,
+    GROUP_NAME,
+    GANG,
+    PREEMPTABLE,
+    TASK,
+    COOLDOWN,
+    JDB_MIN_AVAILABLE,
+    JDB_MAX_UNAVAILABLE,
+];
 
 /// The reason of an Event about the name of a scheduler.
 pub const UNKNOWN_SCHEDULER: &str = "UnknownScheduler";
@@ -26,6 +41,12 @@ pub fn meant_by(key: &str) -> Option<String> {
     let shortened = || of_domain().find(|read| name.contains('-') && read.ends_with(name));
     let one = nearest(name, of_domain()).or_else(shortened).map(|read| format!("{domain}/{read}"));
     one.or_else(|| key.starts_with(FAMILY).then(|| of_domain().collect::<Vec<_>>().join(", ")))
+}
+
+/// Whether this annotation of a queue is most likely a slip of the one that is read there.
+#[must_use]
+pub fn means_desired_state(key: &str) -> bool {
+    key != QUEUE_DESIRED_STATE && nearest(key, [QUEUE_DESIRED_STATE]).is_some()
 }
 
 /// Whether an annotation of an owner, a template or a pod asks for something of its PodGroup, or may be meant to.
@@ -61,6 +82,18 @@ mod tests {
             ("scheduling.volcano.sh/group-replicas", Some("group-min-member, group-min-resources, group-name, queue-name")),
             ("scheduling.k8s.io/groupname", Some("scheduling.k8s.io/group-name")),
             ("podgroup.dev/gnag", Some("podgroup.dev/gang")),
+            ("volcano.sh/preemptible", Some("volcano.sh/preemptable")),
+            ("volcano.sh/task-specs", Some("volcano.sh/task-spec")),
+            ("volcano.sh/cooldowntime", Some("volcano.sh/cooldown-time")),
+            ("volcano.sh/preemptable", None),
+            ("volcano.sh/job-name", None),
+            ("volcano.sh/job-version", None),
+            ("volcano.sh/template-uid", None),
+            ("volcano.sh/task-index", None),
+            ("volcano.sh/task-priority", None),
+            ("volcano.sh/sla-waiting-time", None),
+            ("volcano.sh/revocable-zone", None),
+            ("volcano.sh/numa-topology-policy", None),
             ("scheduling.volcano.sh/group-min-member", None),
             ("scheduling.volcano.sh/preemptable", None),
             ("podgroup.dev/queue-path", None),

@@ -76,6 +76,8 @@ struct Instead {
 const ASKED: Instead = Instead { too_large: Some(Amount::from_units(i64::MAX)), unreadable: None, negative: None, effect: "" };
 /// For the allocatable resources of nodes. A bad value counts as 0.
 const OFFERED: Instead = Instead { too_large: None, unreadable: None, negative: None, effect: "; it counts as 0" };
+/// For `minResources`. A bad amount keeps the PodGroup from being scheduled, as that of a request does; the API server refuses no negative one.
+const LEAST: Instead = Instead { negative: Some(None), ..ASKED };
 /// For limits. A limit that is too large becomes the largest amount. A limit that cannot be read becomes 0.
 const CEILING: Instead = Instead {
     too_large: Some(Amount::from_units(i64::MAX)),
@@ -153,7 +155,7 @@ pub fn written(resources: &Resources) -> BTreeMap<String, String> {
 /// If two names mean the same resource, the larger amount counts.
 pub fn minimum(raw: &RawResources, place: &str, faults: &mut Vec<Fault>) -> Resources {
     let mut total = Resources::new();
-    for (name, amount) in amounts(raw, ASKED, place, faults) {
+    for (name, amount) in amounts(raw, LEAST, place, faults) {
         let counted = match &*name {
             "count/pods" => "pods",
             limit if limit.starts_with("limits.") => continue,

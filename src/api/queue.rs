@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::resources::{Amount, Limits, ResourceName, quantity};
 
 use super::fault::Fault;
+use super::misspelt::means_desired_state;
 use super::names::{CLOSED, CLOSING, OPEN, QUEUE_DESIRED_STATE};
 use super::podgroup::QUEUE;
 use super::quantities::{self, RawResources};
@@ -293,6 +294,9 @@ impl QueueFacts {
             .flat_map(|(place, limits)| limits.iter().filter_map(move |(name, amount)| slip(place, name, amount)))
             .collect();
         facts.faults.extend(slips);
+        let keys = queue.metadata.annotations.iter().flatten().filter(|(key, _)| means_desired_state(key));
+        let why = format!("no such annotation, it is not read; meant may be {QUEUE_DESIRED_STATE}");
+        facts.faults.extend(keys.map(|(key, value)| Fault::new(key.as_str(), value, why.as_str())));
         facts.faults.extend(unknown_fields::fault(&spec.unknown));
         facts
     }
