@@ -28,6 +28,16 @@ pub(crate) async fn wait_overcommitted(port: u16, node: &str, dimension: &str, u
     .await
 }
 
+/// Waits until the scheduler knows so many nodes. A watch may be slow, and a spread over zones is over those that are known.
+pub(crate) async fn wait_known_nodes(port: u16, count: usize) -> Result<()> {
+    wait_until(secs(10), &format!("the scheduler knows {count} nodes"), || async {
+        let ledger = http::json(port, "/debug/ledger").await?;
+        let known = ledger.get("nodes").and_then(Value::as_array).map_or(0, Vec::len);
+        Ok(Seen::when(known == count, || format!("{known} nodes")))
+    })
+    .await
+}
+
 /// Fails as soon as a pod of `name` is bound within `seconds`, or the scheduler ends.
 pub(crate) async fn stays_unbound(w: &mut World, name: &str, seconds: u64) -> Result<()> {
     let client = w.client();

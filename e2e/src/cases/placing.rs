@@ -8,6 +8,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
+use super::ledger::wait_known_nodes;
 use super::seen::{pod_says, pods_wait_for};
 use crate::objects::{Amounts, make_node};
 use crate::wait::{Seen, secs, wait_until};
@@ -81,6 +82,7 @@ pub(super) fn counts(wanted: &[(&str, usize)]) -> BTreeMap<String, usize> {
 pub(super) async fn spread_over_zones(w: &mut World) -> Result<()> {
     let client = w.client();
     five_nodes(&client).await?;
+    wait_known_nodes(w.scheduler()?.port(), 5).await?;
     let web = Workload::new("web").replicas(6).asks(&[("cpu", "2")]).pod_spec("topologySpreadConstraints", spread("web", ZONE));
     web.make(&client).await?;
     wait_running(&client, "web", 6, 10).await?;
