@@ -78,7 +78,7 @@ pub(crate) fn full(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One event and its cycle, a second after the last, in a full cluster with 10,000 waiting pods: without a capability of their queue, and with one
+/// One event and its cycle, two seconds after the last, in a full cluster with 10,000 waiting pods: without a capability of their queue, and with one
 /// that takes half of them, so that it is decided anew which of them ask for nodes.
 pub(crate) fn asks(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("asks");
