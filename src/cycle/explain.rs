@@ -213,8 +213,8 @@ pub enum Refusal {
     },
     /// Its queue is fifo, and another PodGroup is ahead (A6).
     Behind {
-        /// The PodGroup that comes first.
-        first: GroupKey,
+        /// The PodGroup that comes first; none where many wait between, because it would be another one before all had been told.
+        first: Option<GroupKey>,
     },
     /// Waits for another reason, and no pod can be preempted that would help.
     WithoutPreemption {

@@ -61,11 +61,30 @@ use order::Turns;
 use plan::Plan;
 use policy::Policy;
 use preemption::Unplaced;
-use state::SchedulingState;
+use state::{SchedulingState, TOLD_AT_ONCE};
 use turn::{Turn, Want, take_turn};
 
 /// A PodGroup that is ready for its turn: its queue, its rank there, and its members.
 type Ready = (Arc<str>, GroupRank, Want);
+
+/// How many PodGroups of a fifo queue name the one that comes first. With a pod each, they may all be written at once when that changes.
+const NAME_THE_FIRST: usize = TOLD_AT_ONCE / 2;
+
+/// A fifo queue in which a PodGroup waits for room (A6).
+struct Blocked {
+    /// The PodGroup that comes first.
+    first: GroupKey,
+    /// How many were refused behind it.
+    behind: usize,
+}
+
+impl Blocked {
+    /// Returns what the next one behind is told. All of the queue are tried together, so this is its place in the queue.
+    fn refuse_next(&mut self) -> Refusal {
+        self.behind = self.behind.saturating_add(1);
+        Refusal::Behind { first: (self.behind <= NAME_THE_FIRST).then(|| self.first.clone()) }
+    }
+}
 
 /// Tries every PodGroup with a relevant change, places what can be placed, and charges it. `now` is of the monotonic clock.
 pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan {
@@ -102,7 +121,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
         state.cache.share_out();
     }
     turns.rank_all(&state.cache);
-    let mut first: BTreeMap<Arc<str>, GroupKey> = BTreeMap::new();
+    let mut blocked: BTreeMap<Arc<str>, Blocked> = BTreeMap::new();
     let mut unplaced = Vec::new();
     while let Some((queue, mut rank, want)) = turns.pop() {
         // A partially bound gang is finished first, whatever its rank. So is one that has lost a member (A8).
@@ -113,13 +132,13 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
         };
         let has_rest = state.cache.groups.get(&want.key).is_some_and(has_rest);
         let is_exempt = partially_bound || has_rest || !state.nominations.kept_for(&want.key).is_empty();
-        if let Some(first) = first.get(&queue).filter(|_| !is_exempt) {
+        if let Some(blocked) = blocked.get_mut(&queue).filter(|_| !is_exempt) {
             // One with its minimum reserves nothing, and only its further members wait: it stays admitted.
             let satisfied = |group: &Group| group.facts.as_ref().is_some_and(|facts| gang::is_satisfied(group, facts));
             if !state.cache.groups.get(&want.key).is_some_and(satisfied) {
                 state.revoke_admission(&want.key);
             }
-            state.refuse(&want.key, &Arc::new(Refusal::Behind { first: first.clone() }));
+            state.refuse(&want.key, &Arc::new(blocked.refuse_next()));
         } else {
             let key = want.key.clone();
             match take_turn(state, policy, &queue, want, now, &mut plan, &mut unplaced) {
@@ -133,7 +152,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
                     if rank.has_minimum {
                         state.requeue.first_is_further(&queue);
                     }
-                    first.entry(Arc::clone(&queue)).or_insert(key);
+                    blocked.entry(Arc::clone(&queue)).or_insert(Blocked { first: key, behind: 0 });
                 }
             }
         }

@@ -199,7 +199,7 @@ impl Explanation {
                 }
                 self.nodes = Some(Nodes::of(tally));
             }
-            Refusal::Behind { first } => self.pod_group = Some(first.to_string()),
+            Refusal::Behind { first } => self.pod_group = first.as_ref().map(ToString::to_string),
             Refusal::WithoutPreemption { refusal, why } => {
                 self.add(refusal);
                 self.preemption = Some(NoPreemption::of(why));

@@ -53,7 +53,8 @@ impl fmt::Display for Refusal {
                 }
                 Ok(())
             }
-            Self::Behind { first } => write!(f, "the queue is fifo, and PodGroup {first} comes first"),
+            Self::Behind { first: Some(first) } => write!(f, "the queue is fifo, and PodGroup {first} comes first"),
+            Self::Behind { first: None } => f.write_str("the queue is fifo, and other PodGroups come first"),
             Self::WithoutPreemption { refusal, why } => write!(f, "{refusal}; {why}"),
             Self::Nominated { victims, queues, lack } => nominated(f, *victims, queues, lack.as_ref()),
             Self::Backoff { step, why, failures, lack } => {

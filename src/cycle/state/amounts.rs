@@ -15,7 +15,7 @@ use super::SchedulingState;
 
 /// How many PodGroups that wait for a queue say so, and how many of their pods. The other ones say what was so when they were tried last. It is
 /// as many as may be written at once where only amounts have changed.
-const FIRST: usize = 20;
+pub(in crate::cycle) const TOLD_AT_ONCE: usize = 20;
 /// How many that wait for a queue are looked at.
 const LOOKED_AT: usize = 1_000;
 
@@ -28,12 +28,12 @@ impl SchedulingState {
             refusal.is_some_and(|refusal| matches!(refusal.cause(), Refusal::Ceiling(_)))
         };
         let first = |queue: &Arc<str>| -> Vec<GroupKey> {
-            self.requeue.waiting_for(queue).take(LOOKED_AT).filter(lacks_quota).take(FIRST).cloned().collect()
+            self.requeue.waiting_for(queue).take(LOOKED_AT).filter(lacks_quota).take(TOLD_AT_ONCE).cloned().collect()
         };
         let waiting: Vec<Vec<GroupKey>> = self.cache.dirty_queues().iter().map(first).collect();
         let mut told = Vec::new();
         for keys in waiting {
-            let mut pods = FIRST;
+            let mut pods = TOLD_AT_ONCE;
             told.extend(keys.into_iter().filter(|key| self.say_amounts_of_now(key, &mut pods).is_some()));
         }
         told

@@ -32,6 +32,8 @@ use super::nominations::{self, Nominations};
 use super::requeue::{Backlog, Preemptable, Requeue};
 use super::volume_binding::VolumeBindings;
 
+pub(in crate::cycle) use amounts::TOLD_AT_ONCE;
+
 /// The state that a cycle decides on and changes.
 #[derive(Debug)]
 pub struct SchedulingState {

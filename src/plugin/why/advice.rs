@@ -173,8 +173,8 @@ impl<'a> Refused<'a> {
         let is_plain = |(namespace, name): &(&str, &str)| is_name(namespace) && is_name(name);
         let command = first.and_then(|first| first.split_once('/')).filter(is_plain);
         let command = command.map(|(namespace, name)| format!(" (kubectl podgroup why {name} -n {namespace})")).unwrap_or_default();
-        let first = first.map_or_else(|| "the PodGroup that is ahead".to_owned(), |first| format!("PodGroup {first}"));
-        format!("{first} must find its places or go{command}, or spec.dequeueStrategy of queue {} be traverse", self.own)
+        let first = first.map_or_else(|| "the PodGroups that are ahead".to_owned(), |first| format!("PodGroup {first}"));
+        format!("{first} must find places or go{command}, or spec.dequeueStrategy of queue {} be traverse", self.own)
     }
 
     /// Returns the number of members that the task needs, and their annotation.

@@ -138,7 +138,7 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
         ("BindBackoff", backoff(Step::Bind, "conflict"), "must accept the bindings (conflict)"),
         (
             "BehindInFifoQueue",
-            Case::said(Refusal::Behind { first: GroupKey::new("team", "first") }),
+            Case::said(Refusal::Behind { first: Some(GroupKey::new("team", "first")) }),
             "kubectl podgroup why first -n team), or spec.dequeueStrategy of queue q be traverse",
         ),
         (

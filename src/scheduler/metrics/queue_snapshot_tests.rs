@@ -148,7 +148,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
         ("PodAntiAffinity", nodes(Some(Reason::PodAntiAffinity { topology_key: "zone".into() }))),
         ("PodAntiAffinity", nodes(Some(Reason::ExistingAntiAffinity { topology_key: "zone".into() }))),
         ("InsufficientResources", nodes(Some(Reason::Lacks("example.com/gpu".into())))),
-        ("BehindInFifoQueue", Refusal::Behind { first: GroupKey::new("ns", "first") }),
+        ("BehindInFifoQueue", Refusal::Behind { first: Some(GroupKey::new("ns", "first")) }),
         ("QueueQuotaExceeded", Refusal::WithoutPreemption { refusal: Arc::new(ceiling(Bound::Capability, 7, 0)), why: not_taken() }),
         ("WaitingForPreemption", nominated(None)),
         ("WaitingForPreemption", nominated(Some(nodes(Some(Reason::Lacks("example.com/gpu".into())))))),
