@@ -133,6 +133,8 @@ pub enum NoPreemption {
     NoCandidates,
     /// Too few pods may be preempted.
     TooFewCandidates,
+    /// The pods that are terminating make enough room when they are gone.
+    Terminating,
 }
 
 impl Explanation {
@@ -272,6 +274,7 @@ impl NoPreemption {
             NotPreempted::NoCandidates(_) => Self::NoCandidates,
             NotPreempted::NotEnough { .. } => Self::TooFewCandidates,
             NotPreempted::Soon(now) => Self::of(now),
+            NotPreempted::Terminating { .. } => Self::Terminating,
         }
     }
 }

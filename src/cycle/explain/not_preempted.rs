@@ -32,6 +32,13 @@ pub enum NotPreempted {
         /// Whether every set was tried; if not, one may exist that is enough (R5b).
         every: bool,
     },
+    /// It fits as soon as the terminating pods are gone, so none is preempted in addition.
+    Terminating {
+        /// The first of them by name on one of the nodes that it would use: `namespace/name`.
+        pod: String,
+        /// The node of that pod.
+        node: Arc<str>,
+    },
 }
 
 /// Why other pods were no candidates.
@@ -88,7 +95,7 @@ impl NotPreempted {
             Self::Unplaceable(_) => false,
             Self::NoCandidates(excluded) => **excluded != Excluded::default(),
             Self::Soon(now) => now.says_something(),
-            Self::Never { .. } | Self::NotEnough { .. } => true,
+            Self::Never { .. } | Self::NotEnough { .. } | Self::Terminating { .. } => true,
         }
     }
 
@@ -102,7 +109,7 @@ impl NotPreempted {
             }
             Self::Soon(now) => now.protects_what_is_owed(queue),
             Self::NotEnough { limits, .. } => !limits.is_empty(),
-            Self::Never { .. } | Self::Unplaceable(_) => false,
+            Self::Never { .. } | Self::Unplaceable(_) | Self::Terminating { .. } => false,
         }
     }
 
@@ -117,7 +124,7 @@ impl NotPreempted {
                 }
             }
             Self::Soon(now) => now.placed_before(),
-            Self::Never { .. } | Self::NoCandidates(_) => None,
+            Self::Never { .. } | Self::NoCandidates(_) | Self::Terminating { .. } => None,
         }
     }
 
@@ -183,6 +190,12 @@ impl fmt::Display for NotPreempted {
             Self::Unplaceable(refusal) => write!(f, "preemption would not help: {refusal}"),
             Self::NoCandidates(excluded) => write!(f, "no pod can be preempted: {excluded}"),
             Self::Soon(now) => now.fmt(f),
+            Self::Terminating { pod, node } => {
+                write!(
+                    f,
+                    "no further pod is preempted: there is room when the terminating pods are gone, the first is {pod} on node \"{node}\""
+                )
+            }
             Self::NotEnough { limits, refusal, every } => {
                 f.write_str(if *every { "too few pods can be preempted" } else { "no set of pods to preempt was found" })?;
                 for (at, limit) in limits.iter().enumerate() {

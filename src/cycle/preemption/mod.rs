@@ -119,10 +119,11 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
         match outcome {
             Ok(found) => {
                 // Where no victim is needed, terminating pods are enough, and their room is free soon.
+                let why = found.victims.is_empty().then(|| first_terminating(state, &found)).flatten();
                 if !found.victims.is_empty() {
                     nominate(state, group, &found, now, plan);
                 }
-                return PreemptionOutcome { why: None, leaving: true, soon };
+                return PreemptionOutcome { why: why.map(Arc::new), leaving: true, soon };
             }
             Err(not) => {
                 soon |= not.is_soon();
@@ -132,6 +133,16 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
         count = if group.all_or_none { 0 } else { count / 2 };
     }
     PreemptionOutcome { why: why.filter(NotPreempted::says_something).map(Arc::new), leaving: false, soon }
+}
+
+/// Returns which of the terminating pods is the first on a node that these places use; none where the places need no pod to go.
+fn first_terminating(state: &SchedulingState, found: &reclaim::Preemption) -> Option<NotPreempted> {
+    let nodes: BTreeSet<&Arc<str>> = found.places.iter().map(|(_, node)| node).collect();
+    let gone = state.nominations.terminating_or_victims(&state.cache);
+    let facts = gone.iter().filter_map(|uid| state.cache.pods.get(uid)).map(|member| &member.facts);
+    let there = facts.filter_map(|pod| Some((pod, pod.node.as_ref().filter(|node| nodes.contains(node))?)));
+    let (pod, node) = there.min_by_key(|(pod, _)| (&pod.namespace, &pod.name))?;
+    Some(NotPreempted::Terminating { pod: format!("{}/{}", pod.namespace, pod.name), node: Arc::clone(node) })
 }
 
 fn find(
