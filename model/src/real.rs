@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::outcomes::outcome;
 use crate::packed::{Packed, pack, unpack};
 use podgroup::api::names::{JOBSET_ATTEMPT, JOBSET_JOBS, JOBSET_NAME};
-use podgroup::api::workload::{Job, ObjectRef, OwnerFacts};
+use podgroup::api::workload::{Job, NamespaceQueue, ObjectRef, OwnerFacts};
 use podgroup::api::{GroupKey, Uid};
 use podgroup::lifecycle::{
     Applied, CacheChange, DesiredGroup, Existing, Intent, Members, Memory, NotOurs, Ours, Owner, Reply, Situation, Step, Version, answer,
@@ -165,7 +165,8 @@ pub(crate) fn min_member_of_set(there: u8) -> u8 {
 fn min_member_of(there: u8) -> u8 {
     let owners: Vec<OwnerFacts> = (0..there).map(owner_in_set).collect();
     let schedulers = ["ours".to_owned()];
-    let desired = intend_for_set(&GroupKey::new(NAMESPACE, "jobset-set-0"), &owners.iter().collect::<Vec<_>>(), None, &schedulers);
+    let desired =
+        intend_for_set(&GroupKey::new(NAMESPACE, "jobset-set-0"), &owners.iter().collect::<Vec<_>>(), &NamespaceQueue::Unsaid, &schedulers);
     desired.map_or(0, |desired| u8::try_from(desired.intent.fields.min_member).expect("few"))
 }
 

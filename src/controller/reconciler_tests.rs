@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::PodGroup;
 use crate::api::names::{CONTROLLER, MANAGED_BY, RETIRING};
-use crate::api::workload::{NamespaceFacts, OwnerFacts, ReplicaSet};
+use crate::api::workload::{NamespaceFacts, NamespaceQueue, OwnerFacts, ReplicaSet};
 use crate::controller::dialect;
 use crate::controller::merge_patch_tests::merge;
 use crate::controller::observed::{ObservedGroup, ObservedOwner, ObservedPod, OwnerKind};
@@ -339,7 +339,7 @@ async fn a_flood_of_events_does_not_delay_a_creation() {
     let (events, mut flood) = (rig.events.clone(), JoinSet::new());
     flood.spawn(async move {
         for number in 0_u32.. {
-            let namespace = NamespaceFacts { name: Arc::from("other"), queue: Some(number.to_string()), deleting: false };
+            let namespace = NamespaceFacts { name: Arc::from("other"), queue: NamespaceQueue::Named(number.to_string()), deleting: false };
             if events.send(Observation::Namespace(WatchEvent::Apply(namespace))).await.is_err() {
                 return;
             }

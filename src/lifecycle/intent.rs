@@ -12,7 +12,7 @@
 
 use crate::api::names::{COMPLETIONS, MIN_MEMBER};
 use crate::api::quantities;
-use crate::api::workload::{DeploymentFacts, Gang, ObjectRef, OwnerFacts, OwnerSet};
+use crate::api::workload::{DeploymentFacts, Gang, NamespaceQueue, ObjectRef, OwnerFacts, OwnerSet};
 use crate::api::{Fault, GroupKey};
 
 use super::existing::Applied;
@@ -51,7 +51,7 @@ pub struct DesiredGroup {
 pub fn intend(
     owner: &OwnerFacts,
     deployment: Option<&DeploymentFacts>,
-    namespace_queue: Option<&str>,
+    namespace_queue: &NamespaceQueue,
     schedulers: &[String],
 ) -> Option<DesiredGroup> {
     let ours = schedulers.iter().any(|name| **name == *owner.scheduler);
@@ -85,7 +85,7 @@ pub fn intend(
         },
     };
     // Last: a value that cannot be used is the worse mistake, and few faults become Events.
-    sources.misspelt(&mut faults);
+    sources.misspelt(namespace_queue, &mut faults);
     let group = GroupKey::generated(&owner.object.namespace, &owner.object.uid);
     Some(DesiredGroup {
         intent: Intent { group, owner: owner.object.clone(), fields },

@@ -49,7 +49,8 @@ fn deployment(own: &[(&str, &str)], wants: u32) -> DeploymentFacts {
 }
 
 fn desired_for(replica_set: &OwnerFacts, deployment: Option<&DeploymentFacts>, queue: Option<&str>) -> DesiredGroup {
-    intend(replica_set, deployment, queue, &["other".into(), "ours".into()]).unwrap()
+    let queue = queue.map_or(NamespaceQueue::Unsaid, |name| NamespaceQueue::Named(name.to_owned()));
+    intend(replica_set, deployment, &queue, &["other".into(), "ours".into()]).unwrap()
 }
 
 /// Returns the desired PodGroup of a ReplicaSet with only this annotation.
@@ -91,7 +92,7 @@ fn a_replica_set_without_annotations_gets_min_member_1() {
 #[test]
 fn no_podgroup_is_created_for_a_deleted_owner_a_named_group_or_another_scheduler() {
     let ours = ["ours".to_owned()];
-    let of = |facts: OwnerFacts| intend(&facts, None, None, &ours).is_some();
+    let of = |facts: OwnerFacts| intend(&facts, None, &NamespaceQueue::Unsaid, &ours).is_some();
     assert!(of(replica_set(&[], &[])));
     assert!(!of(OwnerFacts { deleting: true, ..replica_set(&[], &[]) }), "it is being deleted");
     assert!(!of(OwnerFacts { named_group: true, ..replica_set(&[], &[]) }), "its template names a PodGroup");

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::names::{AWAITED_OWNERS, COMPLETIONS, COPIED_PREFIX, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities;
-use crate::api::workload::{Gang, GroupAnnotations, OwnerFacts, OwnerSet};
+use crate::api::workload::{Gang, GroupAnnotations, NamespaceQueue, OwnerFacts, OwnerSet};
 use crate::api::{Fault, GroupKey};
 use crate::resources::Resources;
 
@@ -41,7 +41,7 @@ type Part<'a> = (&'a OwnerSet, &'a OwnerFacts);
 pub fn intend_for_set(
     group: &GroupKey,
     owners: &[&OwnerFacts],
-    namespace_queue: Option<&str>,
+    namespace_queue: &NamespaceQueue,
     schedulers: &[String],
 ) -> Option<DesiredGroup> {
     let alive = owners.iter().filter(|owner| !owner.deleting);
@@ -72,7 +72,7 @@ pub fn intend_for_set(
         annotations: sources.copied(&mut faults).into_iter().chain(completions(&parts, missing)).chain(awaited(missing, asked)).collect(),
     };
     faults.extend(parts.iter().flat_map(|(_, owner)| owner.faults.iter().cloned()));
-    sources.misspelt(&mut faults);
+    sources.misspelt(namespace_queue, &mut faults);
     // Owners of one template have the same faults, and only a few faults become Events.
     let mut said = BTreeSet::new();
     faults.retain(|fault| said.insert(fault.to_string()));

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::*;
 use crate::api::Uid;
-use crate::api::workload::ObjectRef;
+use crate::api::workload::{NamespaceQueue, ObjectRef};
 use crate::resources::Amount;
 
 const JOBSET: &str = "0a1b2c3d-0000-1111-2222-333344445555";
@@ -62,7 +62,7 @@ fn with_set(mut facts: OwnerFacts, change: impl FnOnce(&mut OwnerSet)) -> OwnerF
 }
 
 fn of(jobs: &[OwnerFacts]) -> Option<DesiredGroup> {
-    intend_for_set(&key(), &jobs.iter().collect::<Vec<_>>(), None, &["ours".to_owned()])
+    intend_for_set(&key(), &jobs.iter().collect::<Vec<_>>(), &NamespaceQueue::Unsaid, &["ours".to_owned()])
 }
 
 fn min_member(jobs: &[OwnerFacts]) -> u32 {

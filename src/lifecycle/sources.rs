@@ -7,7 +7,7 @@ use crate::api::dns::is_subdomain;
 use crate::api::misspelt::meant_by;
 use crate::api::names::{COPIED_PREFIX, DEFAULT_QUEUE, MIN_MEMBER, MIN_RESOURCES, QUEUE_NAME};
 use crate::api::quantities::{self, RawResources};
-use crate::api::workload::GroupAnnotations;
+use crate::api::workload::{GroupAnnotations, NamespaceQueue};
 use crate::resources::{ResourceName, Resources};
 
 /// The largest total size of copied annotations, in bytes of JSON. JSON may need six bytes for one. Each copied annotation is on the
@@ -56,9 +56,10 @@ impl Sources<'_> {
     }
 
     /// Returns the name of the queue; the default queue if the name is not valid.
-    pub(super) fn queue(&self, namespace: Option<&str>, faults: &mut Vec<Fault>) -> String {
+    pub(super) fn queue(&self, namespace: &NamespaceQueue, faults: &mut Vec<Fault>) -> String {
         let own = self.get(QUEUE_NAME);
-        match own.or(namespace) {
+        let of_namespace = if let NamespaceQueue::Named(name) = namespace { Some(name.as_str()) } else { None };
+        match own.or(of_namespace) {
             None => DEFAULT_QUEUE.to_owned(),
             Some(name) if is_subdomain(name) => name.to_owned(),
             Some(name) => {
@@ -69,15 +70,16 @@ impl Sources<'_> {
         }
     }
 
-    /// Adds a fault for each annotation that looks like one that is read.
-    pub(super) fn misspelt(&self, faults: &mut Vec<Fault>) {
-        let keys: BTreeMap<&String, &String> = self.template.iter().chain(self.owner).collect();
-        for (key, value) in keys {
-            faults.extend(
-                meant_by(key)
-                    .map(|meant| Fault::new(key.clone(), value, format!("no such annotation, it is not read; meant may be {meant}"))),
-            );
+    /// Adds a fault for each annotation that looks like one that is read, and for that of the namespace where its queue would be used.
+    pub(super) fn misspelt(&self, namespace: &NamespaceQueue, faults: &mut Vec<Fault>) {
+        let not_read = |meant: &str| format!("no such annotation, it is not read; meant may be {meant}");
+        if let NamespaceQueue::Misspelt { key, value } = namespace
+            && self.get(QUEUE_NAME).is_none()
+        {
+            faults.push(Fault::new(format!("{key} of the namespace"), value, not_read(QUEUE_NAME)));
         }
+        let keys: BTreeMap<&String, &String> = self.template.iter().chain(self.owner).collect();
+        faults.extend(keys.into_iter().filter_map(|(key, value)| Some(Fault::new(key.clone(), value, not_read(&meant_by(key)?)))));
     }
 
     /// Returns the annotations of the owner that are copied to the PodGroup.

@@ -38,7 +38,7 @@ use super::uid::Uid;
 pub use daemon_set::DaemonSet;
 pub use deployment::{Deployment, DeploymentFacts};
 pub use job::Job;
-pub use namespace::{Namespace, NamespaceFacts, NamespaceLabels};
+pub use namespace::{Namespace, NamespaceFacts, NamespaceLabels, NamespaceQueue};
 pub use pod::{PodSource, is_watched};
 pub use replica_set::ReplicaSet;
 pub use selector::selector_text;

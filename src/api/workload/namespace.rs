@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
 use serde::{Deserialize, Serialize};
 
+use crate::api::misspelt::meant_by;
 use crate::api::names::QUEUE_NAME;
 use crate::api::wire::resource;
 
@@ -20,13 +21,40 @@ pub struct Namespace {
 
 resource!(Namespace, "", "v1", "Namespace", "namespaces", ClusterResourceScope);
 
+/// What the annotations of a Namespace say about the queue of its owners and pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NamespaceQueue {
+    /// Nothing.
+    #[default]
+    Unsaid,
+    /// The name of the queue.
+    Named(String),
+    /// Nothing, but an annotation looks like the one that names the queue.
+    Misspelt {
+        /// The key of that annotation.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+impl NamespaceQueue {
+    fn of(annotations: &BTreeMap<String, String>) -> Self {
+        if let Some(name) = annotations.get(QUEUE_NAME) {
+            return Self::Named(name.clone());
+        }
+        let slip = annotations.iter().find(|(key, _)| meant_by(key).as_deref() == Some(QUEUE_NAME));
+        slip.map_or(Self::Unsaid, |(key, value)| Self::Misspelt { key: key.clone(), value: value.clone() })
+    }
+}
+
 /// The facts about a Namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceFacts {
     /// The name of the namespace.
     pub name: Arc<str>,
-    /// The queue for owners and pods that name none; `None` if the namespace has no such annotation.
-    pub queue: Option<String>,
+    /// The queue for owners and pods that name none.
+    pub queue: NamespaceQueue,
     /// Whether the namespace is being deleted. The API server refuses new objects in it.
     pub deleting: bool,
 }
@@ -38,7 +66,7 @@ impl NamespaceFacts {
         let meta = &object.metadata;
         Self {
             name: Arc::from(meta.name.as_deref().unwrap_or_default()),
-            queue: meta.annotations.as_ref().and_then(|annotations| annotations.get(QUEUE_NAME)).cloned(),
+            queue: meta.annotations.as_ref().map(NamespaceQueue::of).unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),
         }
     }

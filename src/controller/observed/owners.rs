@@ -5,7 +5,9 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::api::misspelt::{asks_of_group, misspelt_scheduler};
-use crate::api::workload::{DeploymentFacts, Gang, GroupAnnotations, NamespaceFacts, OwnerFacts, OwnerSet, PodOwner, selector_text};
+use crate::api::workload::{
+    DeploymentFacts, Gang, GroupAnnotations, NamespaceFacts, NamespaceQueue, OwnerFacts, OwnerSet, PodOwner, selector_text,
+};
 use crate::api::{Fault, GroupKey, Uid};
 use crate::lifecycle::{DesiredGroup, intend, intend_for_set};
 use crate::runtime::watch::WatchEvent;
@@ -172,9 +174,9 @@ impl Owners {
         self.namespaces.get(namespace).is_some_and(|namespace| namespace.deleting)
     }
 
-    /// Returns the queue that the namespace names for its PodGroups.
-    fn queue_of(&self, namespace: &str) -> Option<&str> {
-        self.namespaces.get(namespace)?.queue.as_deref()
+    /// Returns what the namespace says about the queue of its PodGroups.
+    fn queue_of(&self, namespace: &str) -> &NamespaceQueue {
+        self.namespaces.get(namespace).map_or(&NamespaceQueue::Unsaid, |namespace| &namespace.queue)
     }
 
     /// Returns the desired PodGroup of this owner, from the owner, its Deployment and its namespace.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-use crate::api::workload::{Deployment, Job, PodSource, ReplicaSet, StatefulSet};
+use crate::api::workload::{Deployment, Job, NamespaceQueue, PodSource, ReplicaSet, StatefulSet};
 use crate::lifecycle::{NotOurs, Ours, Version};
 use crate::runtime::clock;
 
@@ -87,7 +87,11 @@ fn group(number: u32, version: u32, retiring: bool) -> ObservedGroup {
 }
 
 fn namespace(queue: Option<&str>) -> NamespaceFacts {
-    NamespaceFacts { name: Arc::from("ns"), queue: queue.map(str::to_owned), deleting: false }
+    NamespaceFacts {
+        name: Arc::from("ns"),
+        queue: queue.map_or(NamespaceQueue::Unsaid, |name| NamespaceQueue::Named(name.to_owned())),
+        deleting: false,
+    }
 }
 
 fn reset<K>(objects: Vec<K>) -> WatchEvent<K> {
