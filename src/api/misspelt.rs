@@ -39,8 +39,12 @@ pub fn meant_by(key: &str) -> Option<String> {
         return None;
     }
     let shortened = || of_domain().find(|read| name.contains('-') && read.ends_with(name));
-    let one = nearest(name, of_domain()).or_else(shortened).map(|read| format!("{domain}/{read}"));
-    one.or_else(|| key.starts_with(FAMILY).then(|| of_domain().collect::<Vec<_>>().join(", ")))
+    // What all of a family begin with says nothing about which of them is meant.
+    if let Some(rest) = key.strip_prefix(FAMILY) {
+        let family = READ.iter().filter_map(|read| read.strip_prefix(FAMILY));
+        return nearest(rest, family).map(|read| format!("{FAMILY}{read}")).or_else(|| Some(of_domain().collect::<Vec<_>>().join(", ")));
+    }
+    nearest(name, of_domain()).or_else(shortened).map(|read| format!("{domain}/{read}"))
 }
 
 /// Whether this annotation of a queue is most likely a slip of the one that is read there.
@@ -80,6 +84,7 @@ mod tests {
             ("scheduling.volcano.sh/group-min-resource", Some("scheduling.volcano.sh/group-min-resources")),
             ("scheduling.volcano.sh/queue", Some("scheduling.volcano.sh/queue-name")),
             ("scheduling.volcano.sh/group-replicas", Some("group-min-member, group-min-resources, group-name, queue-name")),
+            ("scheduling.volcano.sh/group-size", Some("group-min-member, group-min-resources, group-name, queue-name")),
             ("scheduling.k8s.io/groupname", Some("scheduling.k8s.io/group-name")),
             ("podgroup.dev/gnag", Some("podgroup.dev/gang")),
             ("volcano.sh/preemptible", Some("volcano.sh/preemptable")),

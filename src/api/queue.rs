@@ -324,13 +324,15 @@ impl QueueFacts {
     }
 }
 
-/// Returns a fault for an amount that is most likely a slip: more CPUs than any cluster has (`cpu: 4Mi`), or less memory than any pod needs
-/// (`memory: 16`). It is used as it is.
+/// Returns a fault for an amount that is most likely a slip: more CPUs or devices than any cluster has (`cpu: 4Mi`, `nvidia.com/gpu: 8Gi`), or
+/// less memory than any pod needs (`memory: 16`). It is used as it is. Plugins that share a device count its memory in MiB at the smallest.
 fn slip(place: &str, name: &ResourceName, amount: Amount) -> Option<Fault> {
-    let (many, little) = (Amount::from_units(1_000_000), Amount::from_units(1 << 20));
+    let [many, little, devices] = [1_000_000, 1 << 20, 1 << 30].map(Amount::from_units);
     let of_bytes = matches!(name.as_str(), ResourceName::MEMORY | "ephemeral-storage");
     let why = if name.as_str() == ResourceName::CPU && amount >= many {
         "a million CPUs and more: most likely another unit is meant"
+    } else if name.as_str().contains('/') && amount >= devices {
+        "a billion and more of what is counted: most likely no unit is meant"
     } else if of_bytes && amount.is_positive() && amount < little {
         "less than a mebibyte: most likely a unit is missing, as Gi"
     } else {

@@ -51,6 +51,26 @@ fn o1_an_unknown_desired_state_counts_as_open_and_is_a_fault() {
 }
 
 #[test]
+fn an_amount_of_another_kind_than_its_resource_is_a_slip() {
+    let of = |name: &str, amount: Value| {
+        let facts = facts(json!({}), json!({ "capability": { name: amount } }));
+        facts.faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (name, amount, why) in [
+        ("cpu", json!("4Mi"), "a million CPUs and more: most likely another unit is meant"),
+        ("memory", json!(16), "less than a mebibyte: most likely a unit is missing, as Gi"),
+        ("nvidia.com/gpu", json!("8Gi"), "a billion and more of what is counted: most likely no unit is meant"),
+    ] {
+        let said = of(name, amount);
+        assert!(said.len() == 1 && said[0].ends_with(why), "{name}: {said:?}");
+    }
+    for (name, amount) in [("cpu", json!("999k")), ("memory", json!("1Mi")), ("memory", json!(0)), ("volcano.sh/vgpu-memory", json!("80M"))]
+    {
+        assert_eq!(of(name, amount.clone()), [""; 0], "{name} {amount}");
+    }
+}
+
+#[test]
 fn a_guarantee_or_deserved_amount_above_the_capability_is_a_fault() {
     let promised = json!({ "cpu": 5, "memory": "1Gi" });
     let of = |capability: Value| {
