@@ -220,9 +220,11 @@ fn check_queue(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts, 
     // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O1).
     let satisfied = state.cache.groups.get(key).is_none_or(|group| gang::is_satisfied_with_members(group, facts));
     if !has_all && let Some(refusal) = admit::unusable(&state.cache, facts) {
-        // A5: before the turn of another PodGroup that could use the reservation. One that is satisfied stays admitted.
+        // A5: before the turn of another PodGroup that could use the reservation, or a place (A8). One that is satisfied stays admitted.
         if !satisfied {
             state.revoke_admission(key);
+            state.drop_all_places(key);
+            state.follow();
         }
         return Err(refusal);
     }
