@@ -198,6 +198,12 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
     }
     let want = want(state, key, &facts)?;
     let Some(group) = state.cache.groups.get(key) else { return Ok(None) };
+    if want.members.is_empty() && gang::asks_for_nothing(group, &facts) {
+        // It has no turn, which would go by its rank and not by that of those who ask (P1).
+        state.admit_without_reservation(key);
+        state.judge_group(key, None);
+        return Ok(None);
+    }
     if want.members.is_empty() && !gang::is_owed_a_beginning(group, &facts) {
         // Nobody waits for its admission, so members that do not exist reserve nothing (A2). What is kept of a lost one is kept (A8).
         if state.nominations.kept_for(key).is_empty() {

@@ -10,7 +10,7 @@ use crate::cycle::plan::Plan;
 use crate::cycle::run;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::steps::{bound, empty_state, gang};
-use crate::cycle::testing::{POLICY, amounts, group, limits, node, pod, queue, running};
+use crate::cycle::testing::{POLICY, amounts, class, group, limits, node, pod, queue, running};
 use crate::resources::Amount;
 
 fn at(state: &mut SchedulingState, seconds: u64) -> Plan {
@@ -472,4 +472,23 @@ fn a3_what_is_terminating_is_looked_for_again_when_a_reservation_has_ended() {
     let timeout = POLICY.admission_timeout.as_secs();
     let _plan = at(&mut state, timeout + 1);
     assert_eq!((reserved(&state), times(&state)), (cpus(2), 1), "now the large one does");
+}
+
+/// A PodGroup of a minimum of 0 asks for nothing while it has no pods. The error: the queue above it had its turn by its priority, and in that
+/// turn the pods of another queue were placed.
+#[test]
+fn p1_a_podgroup_that_asks_for_nothing_does_not_bring_its_queue_forward() {
+    let mut state = small(0, 6, DequeueStrategy::Traverse);
+    state.apply_node(node("n0", &[("cpu", 1)]));
+    for (name, parent, priority) in [("b", "q", 0), ("up", "q", 0), ("a", "up", 0), ("c", "up", 1)] {
+        state.apply_queue(QueueFacts { priority, ..queue(name, Some(parent), &[]) });
+    }
+    state.apply_priority_class(class("high", 9));
+    state.apply_group(GroupFacts { priority_class: Some("high".into()), ..group("ns", "empty", 0, "a") });
+    for (name, priority, queue) in [("low", 0, "c"), ("middle", 1, "b")] {
+        state.apply_group(group("ns", name, 1, queue));
+        state.apply_pod(PodFacts { priority, ..pod("ns", name, name, &[("cpu", 1)]) });
+    }
+    assert_eq!(bound(&at(&mut state, 0)), [("middle", "n0")]);
+    assert!(state.cache().groups()[&GroupKey::new("ns", "empty")].is_admitted());
 }
