@@ -10,7 +10,7 @@ use crate::resources::{Amount, ResourceName};
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
 use super::cache::gang::Gang;
-use super::cache::{Group, request_of, to_place};
+use super::cache::{Cache, Group, request_of, to_place};
 use super::explain::{Exceeds, Refusal};
 use super::placement::placer::{Attempt, Placer};
 use super::plan::Plan;
@@ -58,7 +58,7 @@ pub(super) fn take_turn(
     unplaced: &mut Vec<Unplaced>,
 ) -> Turn {
     let Some(facts) = state.cache.groups.get(&want.key).and_then(|group| group.facts.clone()) else { return Turn::Over };
-    let mut turn = Ongoing { state, policy, queue, facts, now, plan, unplaced };
+    let mut turn = Ongoing { state, policy, queue, facts, now, plan, unplaced, gave_way: false };
     if want.remaining().is_empty() || want.gang.needed > 0 {
         if let Some(end) = turn.gang(&mut want) {
             return end;
@@ -84,6 +84,12 @@ impl Want {
         }
     }
 
+    /// Keeps the members without a place. Each of them has a turn from now on.
+    fn keep_unplaced(&mut self, cache: &Cache) {
+        self.members.retain(|uid| cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
+        self.next = 0;
+    }
+
     /// The members that had no turn yet.
     fn remaining(&self) -> &[Uid] {
         self.members.get(self.next..).unwrap_or_default()
@@ -104,6 +110,8 @@ struct Ongoing<'t> {
     now: Duration,
     plan: &'t mut Plan,
     unplaced: &'t mut Vec<Unplaced>,
+    /// Whether reservations of other PodGroups gave way.
+    gave_way: bool,
 }
 
 impl Ongoing<'_> {
@@ -191,8 +199,7 @@ impl Ongoing<'_> {
         reservation::keep_rest(&mut self.state.cache, &want.key, minimum);
         self.state.satisfied(&want.key, self.now, self.policy.rest_time());
         want.gang = Gang::default();
-        want.members.retain(|uid| self.state.cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
-        want.next = 0;
+        want.keep_unplaced(&self.state.cache);
         None
     }
 
@@ -260,6 +267,12 @@ impl Ongoing<'_> {
                 let minimum = Some(self.facts.min_member).filter(|minimum| *minimum > 1);
                 self.plan.binds.extend(self.state.assume_all(&want.key, &placements, minimum));
                 reservation::keep_rest_of(&mut self.state.cache, &want.key, &reserved);
+                if self.gave_way {
+                    // What gave way may have been in the way of members that had their turn.
+                    want.keep_unplaced(&self.state.cache);
+                    (want.refusal, want.unplaced) = (None, Vec::new());
+                    return;
+                }
             }
         }
         want.next = want.next.saturating_add(1);
@@ -278,6 +291,7 @@ impl Ongoing<'_> {
         want.is_before_reservations = true;
         self.could_place(want, members, counts, &way)?;
         way.iter().for_each(|key| self.state.give_way(key));
+        self.gave_way = true;
         self.place(want, members, counts)
     }
 

@@ -492,3 +492,29 @@ fn p1_a_podgroup_that_asks_for_nothing_does_not_bring_its_queue_forward() {
     assert_eq!(bound(&at(&mut state, 0)), [("middle", "n0")]);
     assert!(state.cache().groups()[&GroupKey::new("ns", "empty")].is_admitted());
 }
+
+/// What a PodGroup has reserved is in the way of a young member, and gives way to an older one of the same PodGroup. The error: the young one
+/// was not asked again in that cycle.
+#[test]
+fn a7_a_further_member_is_asked_again_when_what_it_left_room_for_has_given_way() {
+    let mut state = small(2, 6, DequeueStrategy::Traverse);
+    state.apply_queue(queue("elsewhere", None, &[]));
+    state.apply_group(group("ns", "runs", 1, "elsewhere"));
+    let runs = pod("ns", "runs", "runs", &[("cpu", 1)]);
+    state.apply_pod(PodFacts { charged_queue: Some("elsewhere".into()), ..running(runs, "n0") });
+    let created = |second| Timestamp::from_second(second).unwrap();
+    state.apply_group(GroupFacts { created: created(32), ..group("ns", "reserves", 3, "q") });
+    let of = |name: &str, group: &str, second, priority, amounts: &[(&str, i64)]| PodFacts {
+        created: created(second),
+        priority,
+        ..pod("ns", name, group, amounts)
+    };
+    (0..3).for_each(|at| state.apply_pod(of(&format!("r-{at}"), "reserves", 32, 0, &[("cpu", 2), ("memory", 1)])));
+    assert!(at(&mut state, 0).binds.is_empty());
+    assert_eq!(reserved(&state), cpus(6));
+    state.apply_group(group("ns", "g", 0, "q"));
+    for (name, second, priority) in [("old", 1, 0), ("young", 32, 1)] {
+        state.apply_pod(of(name, "g", second, priority, &[("cpu", 2)]));
+    }
+    assert_eq!(bound(&at(&mut state, 0)).len(), 2);
+}

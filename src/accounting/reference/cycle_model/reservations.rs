@@ -161,6 +161,9 @@ impl CycleModel {
             if bound + succeeded > 0 && bound == placed {
                 life.had_its_places = true;
                 life.had = Some((needs, placed));
+            } else if placed == 0 {
+                // A5: what it had before counts no more.
+                life.had = None;
             }
             return;
         }
