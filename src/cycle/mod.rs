@@ -198,7 +198,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
     }
     let want = want(state, key, &facts)?;
     let Some(group) = state.cache.groups.get(key) else { return Ok(None) };
-    if want.members.is_empty() && gang::asks_for_nothing(group, &facts) {
+    if gang::asks_for_nothing(group, &facts) {
         // It has no turn, which would go by its rank and not by that of those who ask (P1).
         state.admit_without_reservation(key);
         state.judge_group(key, None);

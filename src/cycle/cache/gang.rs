@@ -159,10 +159,10 @@ pub fn is_owed_a_beginning(group: &Group, facts: &GroupFacts) -> bool {
     !facts.managed && !had_its_places(group, facts) && !has_ended(group, facts)
 }
 
-/// Whether nothing is to be admitted or placed while none of its members waits: it needs no member, and states no resources.
+/// Whether nothing is to be admitted or placed: it has no member that waits, needs none, and states no resources.
 #[must_use]
 pub fn asks_for_nothing(group: &Group, facts: &GroupFacts) -> bool {
-    is_satisfied(group, facts) && facts.min_resources.is_none()
+    group.waiting.is_empty() && is_satisfied(group, facts) && facts.min_resources.is_none()
 }
 
 /// Whether there are as many members, and as many of each task, as its minimum needs, with a node or without.
