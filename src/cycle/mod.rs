@@ -228,8 +228,7 @@ fn check_queue(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts, 
     if !has_all && let Some(refusal) = admit::unusable(&state.cache, facts) {
         // A5: before the turn of another PodGroup that could use the reservation, or a place (A8). One that is satisfied stays admitted.
         if !satisfied {
-            state.revoke_admission(key);
-            state.drop_all_places(key);
+            state.end_admission(key);
             state.follow();
         }
         return Err(refusal);

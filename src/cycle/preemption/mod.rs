@@ -118,12 +118,14 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
         let Some(outcome) = left_out::search(state, &group.members, count, group.first, find) else { break };
         match outcome {
             Ok(found) => {
-                // Where no victim is needed, terminating pods are enough, and their room is free soon.
-                let why = found.victims.is_empty().then(|| first_terminating(state, &found)).flatten();
-                if !found.victims.is_empty() {
+                let why = if found.victims.is_empty() {
+                    // Terminating pods are enough, and their room is free soon.
+                    first_terminating(state, &found).map(Arc::new)
+                } else {
                     nominate(state, group, &found, now, plan);
-                }
-                return PreemptionOutcome { why: why.map(Arc::new), leaving: true, soon };
+                    None
+                };
+                return PreemptionOutcome { why, leaving: true, soon };
             }
             Err(not) => {
                 soon |= not.is_soon();

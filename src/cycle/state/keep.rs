@@ -81,7 +81,7 @@ impl SchedulingState {
     }
 
     /// Drops all kept places of the PodGroup.
-    pub(in crate::cycle) fn drop_all_places(&mut self, key: &GroupKey) {
+    pub(super) fn drop_all_places(&mut self, key: &GroupKey) {
         self.drop_places(key, |_| true);
     }
 

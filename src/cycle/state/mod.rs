@@ -240,10 +240,7 @@ impl SchedulingState {
                 reservation::renew(cache, &mut requeue.timers, &key);
                 self.drop_all_places(&key);
             }
-            Change::Ended(key) => {
-                reservation::revoke(cache, &mut requeue.timers, &key);
-                self.drop_all_places(&key);
-            }
+            Change::Ended(key) => self.end_admission(&key),
             Change::Lost(lost) => self.member_lost(&lost),
             Change::MemberGone(key) => self.member_gone(&key),
             Change::WaitingPod(key) => requeue.preemptions.reopen(&key),
@@ -346,6 +343,12 @@ impl SchedulingState {
     /// Revokes the admission: the PodGroup is Pending and reserves nothing.
     pub(in crate::cycle) fn revoke_admission(&mut self, key: &GroupKey) {
         reservation::revoke(&mut self.cache, &mut self.requeue.timers, key);
+    }
+
+    /// Revokes the admission for good: no place is kept for a lost member any more (A5, A8).
+    pub(in crate::cycle) fn end_admission(&mut self, key: &GroupKey) {
+        self.revoke_admission(key);
+        self.drop_all_places(key);
     }
 
     /// Takes the reservation of the PodGroup for one that comes before it. It asks again in the next cycle.
