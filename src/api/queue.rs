@@ -331,7 +331,7 @@ fn slip(place: &str, name: &ResourceName, amount: Amount) -> Option<Fault> {
     let of_bytes = matches!(name.as_str(), ResourceName::MEMORY | "ephemeral-storage");
     let why = if name.as_str() == ResourceName::CPU && amount >= many {
         "a million CPUs and more: most likely another unit is meant"
-    } else if name.as_str().contains('/') && amount >= devices {
+    } else if name.is_device() && amount >= devices {
         "a billion and more of what is counted: most likely no unit is meant"
     } else if of_bytes && amount.is_positive() && amount < little {
         "less than a mebibyte: most likely a unit is missing, as Gi"

@@ -79,6 +79,12 @@ impl ResourceName {
         }
     }
 
+    /// Whether it is that of a device plugin: its name has a domain.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        self.as_str().contains('/')
+    }
+
     /// Returns how amounts of this resource are written: bytes with binary suffixes, everything else with decimal suffixes.
     #[must_use]
     pub fn style(&self) -> Style {

@@ -161,7 +161,7 @@ impl NodeTable {
             Some(Wanted {
                 column,
                 asked,
-                is_device: name.contains('/'),
+                is_device: name.is_device(),
                 steps: column.offers.iter().map(|offer| parts(asked.nanos(), *offer)).collect(),
             })
         };

@@ -407,7 +407,7 @@ impl Missed {
 fn spread_with(pod: &PodFacts, strategy: Strategy) -> Option<&Uid> {
     let is_spread = match strategy {
         Strategy::Spread => true,
-        Strategy::Auto => !pod.request.iter().any(|(name, _)| name.contains('/')),
+        Strategy::Auto => !pod.request.iter().any(|(name, _)| name.is_device()),
         Strategy::Pack => false,
     };
     pod.terms.replica_of.as_ref().filter(|_| is_spread)

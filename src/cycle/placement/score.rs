@@ -119,7 +119,7 @@ pub(super) fn figures(query: &Query<'_>, node: &NodeState<'_>, snapshot: Snapsho
     let wasted = offers.iter().filter(|(name, _)| wanted.contains(*name) && query.request.get(name).is_zero()).count();
     let wasted = u32::try_from(wasted).unwrap_or(u32::MAX).saturating_add(avoided(query.constraints, node.facts));
     let full = |(name, asked): (&ResourceName, Amount)| share(node.accounting.used.get(name).plus(asked), offers.get(name));
-    let scarce = |(name, asked): &(&ResourceName, Amount)| name.contains('/') && is_scarce(*asked, offers.get(name));
+    let scarce = |(name, asked): &(&ResourceName, Amount)| name.is_device() && is_scarce(*asked, offers.get(name));
     let of_devices = query.request.iter().filter(scarce).map(full).max();
     let cost = cost(snapshot.strategy, query.request.iter().map(full).max().unwrap_or(0), of_devices);
     Figures { wasted, cost, lacking: query.images.map_or(0, |images| images.lacking(node.id)) }

@@ -316,8 +316,7 @@ fn of_lack(name: &ResourceName, count: Count, nodes: &[NodeFacts]) -> String {
     let shown = |amount: Amount| quantity::format(amount, name.style());
     let largest = nodes.iter().map(|node| node.allocatable.get(name)).max().unwrap_or(Amount::ZERO);
     let (asked, free) = (shown(count.asked), shown(count.most_free));
-    // A resource with a domain is that of a device plugin.
-    if count.asked > largest && largest == Amount::ZERO && name.as_str().contains('/') {
+    if count.asked > largest && largest == Amount::ZERO && name.is_device() {
         return format!("one pod asks for {name} {asked}, and no node offers {name}: check the name of the resource and its device plugin");
     }
     if count.asked > largest {

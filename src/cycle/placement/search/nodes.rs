@@ -70,7 +70,7 @@ pub(super) fn spots(placer: &mut Placer<'_>, kinds: &[Kind<'_>], members: usize)
     let snapshot = placer.trial.snapshot(placer.strategy, &placer.barred);
     let requests = kinds.iter().flat_map(|kind| kind.class.request.iter()).filter(|(_, asked)| asked.is_positive());
     // Devices first, so that a node with few of them counts as full.
-    let dimensions: BTreeSet<(bool, &ResourceName)> = requests.map(|(name, _)| (!name.contains('/'), name)).collect();
+    let dimensions: BTreeSet<(bool, &ResourceName)> = requests.map(|(name, _)| (!name.is_device(), name)).collect();
     let mut looks: BTreeMap<Look, Vec<NodeId>> = BTreeMap::new();
     for id in snapshot.nodes.ids() {
         let takes: Arc<[bool]> = takes.iter().map(|takes| takes.get(id.index()).copied().unwrap_or(false)).collect();

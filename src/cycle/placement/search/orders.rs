@@ -59,7 +59,7 @@ fn sorted<'a, K: Ord>(pods: &[Pod<'a>], first: usize, key: impl Fn(&Pod<'_>) -> 
 
 /// The request of a pod, devices before other resources, so that of two pods the one with more devices is the larger.
 pub(super) fn size(pod: &Pod<'_>) -> Vec<(Reverse<bool>, Amount, ResourceName)> {
-    let mut size: Vec<_> = pod.facts.request.iter().map(|(name, amount)| (Reverse(!name.contains('/')), amount, name.clone())).collect();
+    let mut size: Vec<_> = pod.facts.request.iter().map(|(name, amount)| (Reverse(!name.is_device()), amount, name.clone())).collect();
     size.sort_by(|one, other| other.cmp(one));
     size
 }

@@ -88,7 +88,7 @@ impl Devices {
 }
 
 fn kinds(of: &Resources) -> impl Iterator<Item = ResourceName> {
-    of.iter().filter(|(name, _)| name.contains('/')).map(|(name, _)| name.clone())
+    of.iter().filter(|(name, _)| name.is_device()).map(|(name, _)| name.clone())
 }
 
 /// Counts one less of the kind. Returns whether it was the last one.
