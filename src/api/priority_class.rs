@@ -18,9 +18,9 @@ pub struct PriorityClassFacts {
 impl PriorityClassFacts {
     /// Reads the facts from the object.
     #[must_use]
-    pub fn of(class: PriorityClass) -> Self {
+    pub fn of(class: &PriorityClass) -> Self {
         Self {
-            name: class.metadata.name.unwrap_or_default(),
+            name: class.metadata.name.clone().unwrap_or_default(),
             value: class.value.unwrap_or(0),
             preempts: preempts(class.preemption_policy.as_deref()),
         }
@@ -42,7 +42,7 @@ mod tests {
     fn only_the_policy_never_forbids_preemption() {
         let class = |policy| {
             let class = serde_json::from_value(json!({"metadata": {"name": "c"}, "value": 7, "preemptionPolicy": policy})).unwrap();
-            PriorityClassFacts::of(class)
+            PriorityClassFacts::of(&class)
         };
         for (policy, preempts) in [(None, true), (Some("PreemptLowerPriority"), true), (Some("Never"), false)] {
             assert_eq!(class(policy), PriorityClassFacts { name: "c".to_owned(), value: 7, preempts });

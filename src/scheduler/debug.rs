@@ -16,10 +16,10 @@ use crate::cycle::queue_faults::further_faults;
 use crate::resources::{Limits, Resources, quantity};
 
 use super::event::Question;
+use super::kinds::Kind;
 use super::metrics::queue_snapshot;
 use super::overcommit;
 use super::state::State;
-use super::takeover::Kind;
 
 /// Returns the answer to a question. `now` is the time since the start of the program.
 #[must_use]
@@ -155,6 +155,6 @@ fn view(state: &State, now: Duration) -> Value {
     json!({
         "decides": state.decides() && trouble.is_none(),
         "trouble": trouble.map(|trouble| trouble.to_string()),
-        "ageSeconds": Kind::ALL.into_iter().filter_map(age).collect::<BTreeMap<_, _>>(),
+        "ageSeconds": Kind::all().filter_map(age).collect::<BTreeMap<_, _>>(),
     })
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::dispatch::Dispatcher;
 use super::event::{Change, Event};
+use super::kinds::{Groups, Nodes, Pods, Queues};
 use super::metrics::Metrics;
 use super::own;
 use super::state::State;
@@ -88,10 +89,10 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(relist.generation(), 1);
     for event in [
-        Event::Nodes(listed(vec![node("n", &[("cpu", 4)])], 1)),
-        Event::Groups(listed(["a", "b"].map(|name| group("ns", name, 1, "default")).into(), 1)),
-        Event::Queues(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], 1)),
-        Event::Pods(listed(Vec::new(), 1)),
+        Event::of::<Nodes>(listed(vec![node("n", &[("cpu", 4)])], 1)),
+        Event::of::<Groups>(listed(["a", "b"].map(|name| group("ns", name, 1, "default")).into(), 1)),
+        Event::of::<Queues>(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], 1)),
+        Event::of::<Pods>(listed(Vec::new(), 1)),
     ]
     .into_iter()
     .chain(nothing_else(1))
@@ -100,7 +101,7 @@ async fn stop(hold: Duration, lists: bool) -> (u64, usize, String, Option<String
         events.send(event).await.unwrap();
     }
     for name in ["a", "b"] {
-        events.send(Event::Pods(Change::Apply(pod("ns", name, name, &[("cpu", 1)])))).await.unwrap();
+        events.send(Event::of::<Pods>(Change::Apply(pod("ns", name, name, &[("cpu", 1)])))).await.unwrap();
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     let stopped = clock::monotonic();

@@ -5,47 +5,19 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::api::volumes::{
-    AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts,
-};
-use crate::api::workload::NamespaceLabels;
-use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
+use crate::api::volumes::ClaimKey;
+use crate::api::{GroupKey, Uid};
 use crate::cycle::plan::{Bind, Eviction};
 
+use super::kinds::{AnyChange, ChangeOf, Kind, WatchedKind};
 use super::metrics::QueueSnapshot;
-use super::takeover::{FenceAnswer, Kind};
+use super::takeover::FenceAnswer;
 
 /// One event.
 #[derive(Debug)]
 pub enum Event {
-    /// A change of nodes, by name.
-    Nodes(Change<NodeFacts, Arc<str>>),
-    /// A change of pods, by UID.
-    Pods(Change<PodFacts, Uid>),
-    /// A change of PodGroups.
-    Groups(Change<GroupFacts, GroupKey>),
-    /// A change of queues, by name.
-    Queues(Change<QueueFacts, Arc<str>>),
-    /// A change of priority classes, by name.
-    PriorityClasses(Change<PriorityClassFacts, String>),
-    /// A change of disruption budgets.
-    Budgets(Change<BudgetFacts, BudgetKey>),
-    /// A change of namespaces, by name.
-    Namespaces(Change<NamespaceLabels, Arc<str>>),
-    /// A change of claims.
-    Claims(Change<ClaimFacts, ClaimKey>),
-    /// A change of volumes, by name.
-    Volumes(Change<VolumeFacts, Arc<str>>),
-    /// A change of storage classes, by name.
-    StorageClasses(Change<StorageClassFacts, Arc<str>>),
-    /// A change of CSINodes, by the name of the node.
-    CsiNodes(Change<CsiNodeFacts, Arc<str>>),
-    /// A change of volume attachments, by name.
-    Attachments(Change<AttachmentFacts, Arc<str>>),
-    /// A change of CSIDrivers, by name.
-    CsiDrivers(Change<CsiDriverFacts, Arc<str>>),
-    /// A change of CSIStorageCapacities.
-    StorageCapacities(Change<CapacityFacts, CapacityKey>),
+    /// A change of the objects of one kind ([`super::kinds`]).
+    Changed(Box<dyn AnyChange>),
     /// The cluster went back to an earlier state: its etcd was restored from a backup. Lists of this and later generations show the state since.
     WentBack(u64),
     /// A debug question.
@@ -81,97 +53,30 @@ pub enum Change<T, K> {
 }
 
 impl Event {
+    /// Returns the event for a change of the objects of this kind.
+    pub fn of<W: WatchedKind>(change: Change<W::Facts, W::Key>) -> Self {
+        Self::Changed(Box::new(ChangeOf::<W>(change)))
+    }
+
     /// Returns the number of objects in this event that could not be decoded.
     pub(super) fn unreadable(&self) -> usize {
-        match self {
-            Self::Nodes(change) => change.unreadable(),
-            Self::Pods(change) => change.unreadable(),
-            Self::Groups(change) => change.unreadable(),
-            Self::Queues(change) => change.unreadable(),
-            Self::PriorityClasses(change) => change.unreadable(),
-            Self::Budgets(change) => change.unreadable(),
-            Self::Namespaces(change) => change.unreadable(),
-            Self::Claims(change) => change.unreadable(),
-            Self::Volumes(change) => change.unreadable(),
-            Self::StorageClasses(change) => change.unreadable(),
-            Self::CsiNodes(change) => change.unreadable(),
-            Self::Attachments(change) => change.unreadable(),
-            Self::CsiDrivers(change) => change.unreadable(),
-            Self::StorageCapacities(change) => change.unreadable(),
-            Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => 0,
-        }
+        if let Self::Changed(change) = self { change.unreadable() } else { 0 }
     }
 
     /// Returns the generation of the lists that show the state since the cluster went back, if this event says that it did. A list may say so before
     /// [`Event::WentBack`] does.
-    pub(super) const fn went_back(&self) -> Option<u64> {
+    pub(super) fn went_back(&self) -> Option<u64> {
         match self {
             Self::WentBack(generation) => Some(*generation),
-            Self::Nodes(change) => change.went_back(),
-            Self::Pods(change) => change.went_back(),
-            Self::Groups(change) => change.went_back(),
-            Self::Queues(change) => change.went_back(),
-            Self::PriorityClasses(change) => change.went_back(),
-            Self::Budgets(change) => change.went_back(),
-            Self::Namespaces(change) => change.went_back(),
-            Self::Claims(change) => change.went_back(),
-            Self::Volumes(change) => change.went_back(),
-            Self::StorageClasses(change) => change.went_back(),
-            Self::CsiNodes(change) => change.went_back(),
-            Self::Attachments(change) => change.went_back(),
-            Self::CsiDrivers(change) => change.went_back(),
-            Self::StorageCapacities(change) => change.went_back(),
+            Self::Changed(change) => change.went_back(),
             Self::Ask(..) | Self::QueueSnapshot(_) => None,
         }
     }
 
     /// Returns the kind of objects that this event says of up to when everything is known, and that time.
-    pub(super) const fn known(&self) -> Option<(Kind, Duration)> {
-        let (kind, as_of) = match self {
-            Self::Nodes(change) => (Kind::Nodes, change.as_of()),
-            Self::Pods(change) => (Kind::Pods, change.as_of()),
-            Self::Groups(change) => (Kind::Groups, change.as_of()),
-            Self::Queues(change) => (Kind::Queues, change.as_of()),
-            Self::PriorityClasses(change) => (Kind::PriorityClasses, change.as_of()),
-            Self::Budgets(change) => (Kind::Budgets, change.as_of()),
-            Self::Namespaces(change) => (Kind::Namespaces, change.as_of()),
-            Self::Claims(change) => (Kind::Claims, change.as_of()),
-            Self::Volumes(change) => (Kind::Volumes, change.as_of()),
-            Self::StorageClasses(change) => (Kind::StorageClasses, change.as_of()),
-            Self::CsiNodes(change) => (Kind::CsiNodes, change.as_of()),
-            Self::Attachments(change) => (Kind::Attachments, change.as_of()),
-            Self::CsiDrivers(change) => (Kind::CsiDrivers, change.as_of()),
-            Self::StorageCapacities(change) => (Kind::StorageCapacities, change.as_of()),
-            Self::WentBack(_) | Self::Ask(..) | Self::QueueSnapshot(_) => return None,
-        };
-        match as_of {
-            Some(as_of) => Some((kind, as_of)),
-            None => None,
-        }
-    }
-}
-
-impl<T, K> Change<T, K> {
-    const fn went_back(&self) -> Option<u64> {
-        match self {
-            Self::Reset { generation, back: true, .. } => Some(*generation),
-            Self::Reset { back: false, .. } | Self::UpToDate(_) | Self::Apply(_) | Self::Delete(_) | Self::Unreadable(_) => None,
-        }
-    }
-
-    const fn as_of(&self) -> Option<Duration> {
-        match self {
-            Self::Reset { as_of, .. } | Self::UpToDate(as_of) => Some(*as_of),
-            Self::Apply(_) | Self::Delete(_) | Self::Unreadable(_) => None,
-        }
-    }
-
-    fn unreadable(&self) -> usize {
-        match self {
-            Self::Reset { unreadable, .. } => unreadable.len(),
-            Self::Unreadable(_) => 1,
-            Self::UpToDate(_) | Self::Apply(_) | Self::Delete(_) => 0,
-        }
+    pub(super) fn known(&self) -> Option<(Kind, Duration)> {
+        let Self::Changed(change) = self else { return None };
+        Some((change.kind(), change.as_of()?))
     }
 }
 

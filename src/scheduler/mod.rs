@@ -9,8 +9,8 @@
 //!                                                         learn
 //! ```
 //!
-//! Reading order: [`event`], [`observe`], [`state`] (the owner; its part `apply` applies watch events, and `view` says whether they are
-//! recent enough), [`statuses`] (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that
+//! Reading order: [`event`], [`observe`], [`kinds`] (what is watched, and what follows from it), [`state`] (the owner; `view` says whether its
+//! events are recent enough), [`statuses`] (statuses, conditions and Events, and their rates), [`command`], [`dispatch`] (the only module that
 //! writes), [`debug`], [`metrics`].
 //!
 //! **Architecture invariant:** one task owns the state. There is no lock, and no clock other than that of the loop.
@@ -18,13 +18,13 @@
 //! **Architecture invariant:** the scheduler decides only after its [`takeover`] is complete and on a recent `view`, and writes only with
 //! the lease. `State::start_deciding` does what follows when both hold. While nothing happens, no timer runs.
 
-mod apply;
 pub mod command;
 pub mod debug;
 pub mod dispatch;
 #[cfg(test)]
 mod drain_tests;
 pub mod event;
+pub mod kinds;
 pub mod metrics;
 pub mod observe;
 pub mod overcommit;

@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::event::{Change, Event};
+use super::kinds::{Groups, Nodes, Pods, PriorityClasses, Queues};
 use super::metrics::Metrics;
 use super::state::State;
 use super::takeover::Handover;
@@ -17,12 +18,12 @@ const PARTS: usize = 7;
 fn deliver(state: &mut State, part: usize, queues: &[QueueFacts], millis: u64) {
     let now = at(millis);
     match part {
-        0 => state.apply(Event::Nodes(reset(Vec::new())), now),
-        1 => state.apply(Event::Pods(reset(Vec::new())), now),
-        2 => state.apply(Event::Groups(reset(Vec::new())), now),
-        3 => state.apply(Event::Queues(reset(queues.to_vec())), now),
-        4 => state.apply(Event::PriorityClasses(reset(Vec::new())), now),
-        5 => nothing_else(0).into_iter().skip(1).for_each(|event| state.apply(event, now)),
+        0 => state.apply(Event::of::<Nodes>(reset(Vec::new())), now),
+        1 => state.apply(Event::of::<Pods>(reset(Vec::new())), now),
+        2 => state.apply(Event::of::<Groups>(reset(Vec::new())), now),
+        3 => state.apply(Event::of::<Queues>(reset(queues.to_vec())), now),
+        4 => state.apply(Event::of::<PriorityClasses>(reset(Vec::new())), now),
+        5 => nothing_else(0).skip(1).for_each(|event| state.apply(event, now)),
         _ => state.lead(Handover::Clean, 0, now),
     }
 }
@@ -73,7 +74,7 @@ fn root_and_default_are_created_once_in_any_order_of_the_lists_and_the_lease() {
 fn a_standby_replica_creates_no_queue() {
     let mut state = state();
     (0..PARTS - 1).for_each(|part| deliver(&mut state, part, &[], 0));
-    state.apply(Event::Queues(Change::Delete("default".into())), at(0));
+    state.apply(Event::of::<Queues>(Change::Delete("default".into())), at(0));
     assert_eq!(state.tick(at(100_000)), []);
 }
 
@@ -82,7 +83,7 @@ fn a_deleted_default_queue_is_created_again() {
     for change in [Change::Delete("default".into()), reset(vec![queue("root", None, &[])])] {
         let mut state = leading(state(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
         assert_eq!(made(&state.tick(at(1000))), [""; 0]);
-        state.apply(Event::Queues(change), at(2000));
+        state.apply(Event::of::<Queues>(change), at(2000));
         assert_eq!(made(&state.tick(at(4000))), ["default"]);
     }
 }

@@ -21,6 +21,7 @@ use crate::runtime::flags::QueueStatusBy;
 
 use super::command::{Command, MADE};
 use super::event::{Event, Fenced, Report, Subject, WriteOutcome};
+use super::kinds::Kind;
 use super::metrics::Metrics;
 use super::metrics::queue_snapshot::{self, QueueSnapshot};
 use super::overcommit::Overcommit;
@@ -125,20 +126,7 @@ impl State {
             self.scheduling.doubt_binds();
         }
         match event {
-            Event::Nodes(change) => self.apply_nodes(change),
-            Event::Pods(change) => self.apply_pods(change),
-            Event::Groups(change) => self.apply_groups(change),
-            Event::Queues(change) => self.apply_queues(change, now),
-            Event::PriorityClasses(change) => self.apply_priority_classes(change),
-            Event::Budgets(change) => self.apply_budgets(change),
-            Event::Namespaces(change) => self.apply_namespaces(change),
-            Event::Claims(change) => self.apply_claims(change),
-            Event::Volumes(change) => self.apply_volumes(change),
-            Event::StorageClasses(change) => self.apply_storage_classes(change),
-            Event::CsiNodes(change) => self.apply_csi_nodes(change),
-            Event::Attachments(change) => self.apply_attachments(change),
-            Event::CsiDrivers(change) => self.apply_csi_drivers(change),
-            Event::StorageCapacities(change) => self.apply_capacities(change),
+            Event::Changed(change) => change.apply(self, now),
             // Done above.
             Event::WentBack(_) => {}
             Event::Ask(question, reply) => {
@@ -152,6 +140,12 @@ impl State {
             }
         }
         self.start_deciding_when_ready(decided, now);
+    }
+
+    /// Records a complete list of this generation.
+    pub(super) fn listed(&mut self, kind: Kind, generation: u64) {
+        self.takeover.listed(kind, generation);
+        self.view.listed(kind, generation);
     }
 
     /// Calls [`start_deciding`](Self::start_deciding) when the takeover has just become complete. `decided` is the earlier result of

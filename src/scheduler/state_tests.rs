@@ -7,19 +7,20 @@ use crate::api::{GroupKey, NodeFacts, PodFacts, QueueFacts};
 use crate::cycle::testing::{group, limits, node, pod, queue, running};
 use crate::scheduler::command::NominatedNode;
 use crate::scheduler::event::Change;
+use crate::scheduler::kinds::{Groups, Nodes, Pods, Queues};
 use crate::scheduler::testing::{at, binds, group_status, leading, nothing_else, ready, reset, state, up_to_date, written};
 
 #[test]
 fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
     let mut state = state();
-    state.apply(Event::Nodes(reset(vec![node("n", &[("cpu", 4)])])), at(0));
-    state.apply(Event::Groups(reset(vec![group("ns", "g", 1, "default")])), at(0));
-    state.apply(Event::Queues(reset(Vec::new())), at(0));
-    state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(0));
-    nothing_else(0).into_iter().for_each(|event| state.apply(event, at(0)));
+    state.apply(Event::of::<Nodes>(reset(vec![node("n", &[("cpu", 4)])])), at(0));
+    state.apply(Event::of::<Groups>(reset(vec![group("ns", "g", 1, "default")])), at(0));
+    state.apply(Event::of::<Queues>(reset(Vec::new())), at(0));
+    state.apply(Event::of::<Pods>(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(0));
+    nothing_else(0).for_each(|event| state.apply(event, at(0)));
     assert!(state.tick(at(1000)).is_empty());
     assert_eq!(state.next(Duration::ZERO), None);
-    state.apply(Event::Pods(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
+    state.apply(Event::of::<Pods>(reset(vec![pod("ns", "p", "g", &[("cpu", 1)])])), at(1000));
     assert!(state.tick(at(2000)).is_empty());
     state.lead(Handover::Clean, 0, at(3000));
     assert_eq!(binds(&state.tick(at(3000))), 1);
@@ -28,7 +29,7 @@ fn the_scheduler_decides_only_with_complete_lists_and_the_lease() {
 #[test]
 fn the_missing_queues_root_and_default_are_created() {
     let mut state = ready(Vec::new(), Vec::new(), Vec::new());
-    state.apply(Event::Queues(reset(Vec::new())), at(1000));
+    state.apply(Event::of::<Queues>(reset(Vec::new())), at(1000));
     let made: Vec<_> = state.tick(at(2000)).into_iter().filter(|command| matches!(command, Command::MakeQueue { .. })).collect();
     assert_eq!(made.len(), 2);
 }
@@ -38,7 +39,7 @@ fn an_object_missing_in_a_new_list_is_deleted_unless_it_could_not_be_decoded() {
     let pods = ["a", "b", "c"].map(|name| running(pod("ns", name, "g", &[("cpu", 1)]), "n"));
     let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.to_vec(), vec![group("ns", "g", 1, "default")]);
     state.apply(
-        Event::Pods(Change::Reset {
+        Event::of::<Pods>(Change::Reset {
             all: vec![pods[0].clone()],
             unreadable: vec![pods[1].uid.clone()],
             generation: 0,
@@ -47,7 +48,7 @@ fn an_object_missing_in_a_new_list_is_deleted_unless_it_could_not_be_decoded() {
         }),
         at(0),
     );
-    state.apply(Event::Pods(Change::Unreadable(pods[1].uid.clone())), at(0));
+    state.apply(Event::of::<Pods>(Change::Unreadable(pods[1].uid.clone())), at(0));
     assert_eq!((state.scheduling.cache().accounting().pods().count(), state.metrics.unreadable.get()), (2, 2));
     assert!(state.scheduling.cache().accounting().audit().is_clean());
 }
@@ -101,11 +102,11 @@ fn the_debug_endpoint_leaves_the_reservation_of_a_podgroup_out_of_what_it_lacks(
     let more = pod("ns", "more", "z", &[("cpu", 3)]);
     let groups = vec![group("ns", "runs", 1, "q"), group("ns", "waits", 2, "q"), group("ns", "z", 1, "q")];
     let mut state = ready(vec![node("n", &[("cpu", 4)])], [vec![runs, more], waits.to_vec()].concat(), groups);
-    state.apply(Event::Queues(Change::Apply(queue("q", None, &[]))), at(0));
+    state.apply(Event::of::<Queues>(Change::Apply(queue("q", None, &[]))), at(0));
     let _cycle = state.tick(at(100));
     // It is admitted, and finds room on the node only when its queue has none.
-    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 9)]))), at(200));
-    state.apply(Event::Queues(Change::Apply(queue("q", None, &[("cpu", 4)]))), at(200));
+    state.apply(Event::of::<Nodes>(Change::Apply(node("n", &[("cpu", 9)]))), at(200));
+    state.apply(Event::of::<Queues>(Change::Apply(queue("q", None, &[("cpu", 4)]))), at(200));
     let _cycle = state.tick(at(300));
     let page = crate::scheduler::debug::answer(&state, crate::scheduler::event::Question::Queues, Duration::ZERO);
     let shown = page["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "q").unwrap();
@@ -165,7 +166,7 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
         "on the group, and on the pod that waits"
     );
     // A bound pod that is too large does overcommit the node.
-    state.apply(Event::Pods(Change::Apply(running(pod("ns", "w", "v", &[("cpu", 1)]), "n"))), at(400));
+    state.apply(Event::of::<Pods>(Change::Apply(running(pod("ns", "w", "v", &[("cpu", 1)]), "n"))), at(400));
     let _cycle = state.tick(at(400));
     assert_eq!(state.metrics.overcommitted.number(), 1);
 }
@@ -254,14 +255,14 @@ fn a_binding_carries_the_newest_version_of_its_pod() {
     let mut state = ready(vec![node("n", &[])], vec![facts(3)], vec![group("ns", "g", 1, "default")]);
     assert_eq!(binds(&state.tick(at(0))), 0);
     // An event with another version and nothing else wakes no PodGroup.
-    state.apply(Event::Pods(Change::Apply(facts(8))), at(100));
+    state.apply(Event::of::<Pods>(Change::Apply(facts(8))), at(100));
     assert!(!state.has_work(at(100)));
     // The answer to an own write has the newest version before the watch; an answer that comes late takes nothing back.
     for version in ["9", "7"] {
         state.learn(Report::Written(Subject::Pod("ns/p".into()), written(version)), at(100));
     }
     assert!(!state.has_work(at(100)));
-    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 1)]))), at(200));
+    state.apply(Event::of::<Nodes>(Change::Apply(node("n", &[("cpu", 1)]))), at(200));
     let bound: Vec<_> =
         state.tick(at(200)).into_iter().filter_map(|command| if let Command::Bind(bind) = command { Some(bind) } else { None }).collect();
     let bodies: Vec<_> = bound.iter().map(crate::scheduler::command::binding).collect();
@@ -307,7 +308,7 @@ fn a_nomination_is_named_on_its_pods_at_once_with_the_condition_and_removed_with
     // The watch shows the write. It says nothing new.
     let shown = crate::api::PodFacts { nominated_node: Some("n".into()), ..pod("ns", "a", "g", &[("cpu", 3)]) };
     let scheduled_condition = state.scheduling.nominated(&GroupKey::new("ns", "g")).map(|refusal| condition(refusal));
-    state.apply(Event::Pods(Change::Apply(crate::api::PodFacts { scheduled_condition, ..shown })), at(20_000));
+    state.apply(Event::of::<Pods>(Change::Apply(crate::api::PodFacts { scheduled_condition, ..shown })), at(20_000));
     assert_eq!(named(&mut state, 20_000..=30_000), []);
     state.learn(Report::NotEvicted(progress(), "disruption_budget"), at(30_000));
     let ended = named(&mut state, 30_000..=45_000);
@@ -318,7 +319,7 @@ fn a_nomination_is_named_on_its_pods_at_once_with_the_condition_and_removed_with
 #[test]
 fn a_nomination_that_ends_with_a_binding_at_once_costs_no_write() {
     let mut state = nominated();
-    state.apply(Event::Pods(Change::Delete("ns/v".into())), at(100));
+    state.apply(Event::of::<Pods>(Change::Delete("ns/v".into())), at(100));
     assert_eq!(binds(&state.tick(at(100))), 1);
     assert_eq!(named(&mut state, 150..=15_000), []);
 }
@@ -331,9 +332,9 @@ fn a_name_of_an_earlier_leader_that_does_not_hold_is_removed_with_the_condition(
     // The watch shows that, and later another program names a node.
     let scheduled_condition = state.scheduling.cache().pods()[&Uid::from("ns/a")].refusal.as_deref().map(condition);
     let shown = crate::api::PodFacts { nominated_node: None, scheduled_condition: scheduled_condition.clone(), ..waits.clone() };
-    state.apply(Event::Pods(Change::Apply(shown)), at(14_000));
+    state.apply(Event::of::<Pods>(Change::Apply(shown)), at(14_000));
     assert_eq!(named(&mut state, 14_000..=15_000), []);
-    state.apply(Event::Pods(Change::Apply(crate::api::PodFacts { scheduled_condition, ..waits })), at(15_000));
+    state.apply(Event::of::<Pods>(Change::Apply(crate::api::PodFacts { scheduled_condition, ..waits })), at(15_000));
     assert_eq!(named(&mut state, 15_000..=29_000), [(16_000, NominatedNode::Removed)]);
 }
 
@@ -360,9 +361,9 @@ fn a_binding_is_sent_again_by_a_leader_with_a_recent_view_while_its_decision_hol
         answer.try_recv().unwrap()
     };
     assert!(holds(&mut state, 100));
-    state.apply(Event::Nodes(Change::Apply(NodeFacts { unschedulable: true, ..node("n", &[("cpu", 4)]) })), at(200));
+    state.apply(Event::of::<Nodes>(Change::Apply(NodeFacts { unschedulable: true, ..node("n", &[("cpu", 4)]) })), at(200));
     assert!(!holds(&mut state, 200));
-    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 4)]))), at(300));
+    state.apply(Event::of::<Nodes>(Change::Apply(node("n", &[("cpu", 4)]))), at(300));
     assert!(holds(&mut state, 300));
     assert!(!holds(&mut state, 90_000), "the view is old");
     assert!(!holds(&mut crate::scheduler::testing::state(), 100), "it does not lead");
@@ -382,10 +383,10 @@ fn the_wait_of_a_bound_pod_counts_for_its_queue_until_the_queue_is_deleted() {
     state.learn(Report::Bound("ns/b".into()), Now { wall: created - Duration::from_secs(7), ..at(200) });
     // The watch shows the binding before the answer comes.
     let shown = PodFacts { charged_queue: Some("team".into()), ..running(pods[2].clone(), "n") };
-    state.apply(Event::Pods(Change::Apply(shown)), at(250));
+    state.apply(Event::of::<Pods>(Change::Apply(shown)), at(250));
     state.learn(Report::Bound("ns/c".into()), now);
     assert_eq!(state.metrics.waiting_times.recorded("team"), (3, 14.0));
-    state.apply(Event::Queues(Change::Delete(Arc::from("team"))), at(300));
+    state.apply(Event::of::<Queues>(Change::Delete(Arc::from("team"))), at(300));
     assert_eq!(state.metrics.waiting_times.recorded("team"), (0, 0.0));
 }
 
@@ -406,14 +407,14 @@ fn a_preemption_is_timed_until_the_members_have_nodes_and_one_that_is_given_up_i
     let (mut state, victim) = preempting();
     let _cycle = state.tick(at(2000));
     assert_eq!(state.metrics.preemptions(), (0, 0.0));
-    state.apply(Event::Pods(Change::Delete(victim)), at(8000));
+    state.apply(Event::of::<Pods>(Change::Delete(victim)), at(8000));
     assert_eq!(binds(&state.tick(at(8500))), 1);
     assert_eq!(state.metrics.preemptions(), (1, 7.5));
     let (mut state, victim) = preempting();
-    state.apply(Event::Groups(Change::Delete(GroupKey::new("ns", "g"))), at(2000));
+    state.apply(Event::of::<Groups>(Change::Delete(GroupKey::new("ns", "g"))), at(2000));
     let _cycle = state.tick(at(2000));
-    state.apply(Event::Groups(Change::Apply(group("ns", "g", 1, "b"))), at(3000));
-    state.apply(Event::Pods(Change::Delete(victim)), at(8000));
+    state.apply(Event::of::<Groups>(Change::Apply(group("ns", "g", 1, "b"))), at(3000));
+    state.apply(Event::of::<Pods>(Change::Delete(victim)), at(8000));
     assert_eq!(binds(&state.tick(at(8500))), 1);
     assert_eq!(state.metrics.preemptions(), (0, 0.0));
 }

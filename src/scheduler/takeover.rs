@@ -20,79 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::Uid;
 pub use crate::runtime::leader::{Handover, Release};
 
-/// The kinds of objects that the scheduler watches. It decides only after the list of each kind is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// The nodes.
-    Nodes,
-    /// The pods of all schedulers.
-    Pods,
-    /// The PodGroups.
-    Groups,
-    /// The queues.
-    Queues,
-    /// The priority classes.
-    PriorityClasses,
-    /// The disruption budgets.
-    Budgets,
-    /// The namespaces, for their labels.
-    Namespaces,
-    /// The claims of pods.
-    Claims,
-    /// The volumes.
-    Volumes,
-    /// The classes of claims.
-    StorageClasses,
-    /// What kubelets say about CSI drivers.
-    CsiNodes,
-    /// The volumes that are attached to nodes.
-    Attachments,
-    /// What CSI drivers say about themselves.
-    CsiDrivers,
-    /// How much storage CSI drivers have left.
-    StorageCapacities,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 14] = [
-        Self::Nodes,
-        Self::Pods,
-        Self::Groups,
-        Self::Queues,
-        Self::PriorityClasses,
-        Self::Budgets,
-        Self::Namespaces,
-        Self::Claims,
-        Self::Volumes,
-        Self::StorageClasses,
-        Self::CsiNodes,
-        Self::Attachments,
-        Self::CsiDrivers,
-        Self::StorageCapacities,
-    ];
-
-    /// Returns its resource, as RBAC names it.
-    #[must_use]
-    pub const fn resource(self) -> &'static str {
-        match self {
-            Self::Nodes => "nodes",
-            Self::Pods => "pods",
-            Self::Groups => "podgroups",
-            Self::Queues => "queues",
-            Self::PriorityClasses => "priorityclasses",
-            Self::Budgets => "poddisruptionbudgets",
-            Self::Namespaces => "namespaces",
-            Self::Claims => "persistentvolumeclaims",
-            Self::Volumes => "persistentvolumes",
-            Self::StorageClasses => "storageclasses",
-            Self::CsiNodes => "csinodes",
-            Self::Attachments => "volumeattachments",
-            Self::CsiDrivers => "csidrivers",
-            Self::StorageCapacities => "csistoragecapacities",
-        }
-    }
-}
+use super::kinds::Kind;
 
 /// The answer to the write that fences a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,7 +92,7 @@ impl Takeover {
     pub fn stage(&self) -> Stage {
         let Some((handover, generation)) = self.won else { return Stage::Standby };
         // All kinds: whether a pod fits follows from its claims and the drivers of its node as well.
-        if !Kind::ALL.iter().all(|kind| self.listed.get(kind).is_some_and(|listed| *listed >= generation)) {
+        if !Kind::all().all(|kind| self.listed.get(&kind).is_some_and(|listed| *listed >= generation)) {
             return Stage::Listing;
         }
         match (handover, &self.fences) {

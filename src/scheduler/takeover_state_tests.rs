@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::event::{Change, Event, Fenced, Report};
+use super::kinds::{Groups, Nodes, Pods, Queues};
 use super::state::State;
 use super::takeover::{FenceAnswer, Handover};
 use super::testing::{at, binds, listed, nothing_else, state};
@@ -10,11 +11,11 @@ use crate::cycle::testing::{group, node, pod, queue, running};
 
 /// Delivers all lists, those that a new leader requests in this generation.
 fn lists(state: &mut State, pods: Vec<PodFacts>, generation: u64) {
-    state.apply(Event::Nodes(listed(vec![node("n", &[("cpu", 1)])], generation)), at(0));
-    state.apply(Event::Groups(listed(["a", "b"].map(|name| group("ns", name, 1, "default")).into(), generation)), at(0));
-    state.apply(Event::Queues(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], generation)), at(0));
-    nothing_else(generation).into_iter().for_each(|event| state.apply(event, at(0)));
-    state.apply(Event::Pods(listed(pods, generation)), at(0));
+    state.apply(Event::of::<Nodes>(listed(vec![node("n", &[("cpu", 1)])], generation)), at(0));
+    state.apply(Event::of::<Groups>(listed(["a", "b"].map(|name| group("ns", name, 1, "default")).into(), generation)), at(0));
+    state.apply(Event::of::<Queues>(listed(vec![queue("root", None, &[]), queue("default", Some("root"), &[])], generation)), at(0));
+    nothing_else(generation).for_each(|event| state.apply(event, at(0)));
+    state.apply(Event::of::<Pods>(listed(pods, generation)), at(0));
 }
 
 fn waits(name: &str) -> PodFacts {
@@ -77,9 +78,9 @@ fn a_binding_of_the_leader_before_that_took_effect_is_seen_before_anything_is_de
     answer(&mut state, "a", FenceAnswer::Landed, 70);
     answer(&mut state, "b", FenceAnswer::Fenced, 71);
     assert_eq!(state.tick(at(10)), [], "the watch has not shown the node of a");
-    state.apply(Event::Pods(Change::Apply(running(waits("a"), "n"))), at(20));
+    state.apply(Event::of::<Pods>(Change::Apply(running(waits("a"), "n"))), at(20));
     assert_eq!((binds(&state.tick(at(20))), state.decides()), (0, true), "the node is full");
-    state.apply(Event::Pods(Change::Delete("ns/a".into())), at(30));
+    state.apply(Event::of::<Pods>(Change::Delete("ns/a".into())), at(30));
     assert_eq!(binds(&state.tick(at(30))), 1);
 }
 
@@ -89,8 +90,8 @@ fn a_pod_that_the_watch_shows_before_the_answer_is_not_waited_for() {
     lists(&mut state, vec![waits("a"), waits("b")], 0);
     state.lead(Handover::Unclean, 0, at(0));
     assert_eq!(fenced(&state.tick(at(0))), ["a", "b"]);
-    state.apply(Event::Pods(Change::Apply(running(waits("a"), "n"))), at(5));
-    state.apply(Event::Pods(Change::Delete("ns/b".into())), at(5));
+    state.apply(Event::of::<Pods>(Change::Apply(running(waits("a"), "n"))), at(5));
+    state.apply(Event::of::<Pods>(Change::Delete("ns/b".into())), at(5));
     answer(&mut state, "a", FenceAnswer::Landed, 70);
     assert!(!state.decides());
     answer(&mut state, "b", FenceAnswer::Landed, 70);
@@ -118,7 +119,7 @@ fn after_the_cluster_went_back_the_pods_are_fenced_again() {
     // The restored pod has no node, and the watch never shows one.
     let restored =
         Change::Reset { all: vec![waits("a"), waits("b")], unreadable: Vec::new(), generation: 1, back: true, as_of: at(20).since_start };
-    state.apply(Event::Pods(restored), at(20));
+    state.apply(Event::of::<Pods>(restored), at(20));
     assert_eq!(fenced(&state.tick(at(20))), ["a", "b"]);
     answer(&mut state, "a", FenceAnswer::Fenced, 30);
     answer(&mut state, "b", FenceAnswer::Fenced, 31);

@@ -9,22 +9,22 @@ fn uid(name: &str) -> Uid {
 /// Returns a takeover that has the first lists, and has won the lease after request 1.
 fn won(handover: Handover) -> Takeover {
     let mut takeover = Takeover::standby();
-    Kind::ALL.into_iter().for_each(|kind| takeover.listed(kind, 0));
+    Kind::all().for_each(|kind| takeover.listed(kind, 0));
     assert_eq!(takeover.stage(), Stage::Standby);
     takeover.won(handover, 1);
     takeover
 }
 
 fn list_again(takeover: &mut Takeover, generation: u64) {
-    Kind::ALL.into_iter().for_each(|kind| takeover.listed(kind, generation));
+    Kind::all().for_each(|kind| takeover.listed(kind, generation));
 }
 
 #[test]
 fn a_clean_handover_is_complete_with_the_last_list_that_began_after_the_lease_was_won() {
-    for last in Kind::ALL {
+    for last in Kind::all() {
         let mut takeover = won(Handover::Clean);
         list_again(&mut takeover, 0);
-        Kind::ALL.into_iter().filter(|kind| *kind != last).for_each(|kind| takeover.listed(kind, 1));
+        Kind::all().filter(|kind| *kind != last).for_each(|kind| takeover.listed(kind, 1));
         assert_eq!(takeover.stage(), Stage::Listing, "{last:?}");
         assert_eq!(takeover.fence([uid("p")]), [], "it is not the time");
         takeover.listed(last, 2);

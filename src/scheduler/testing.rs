@@ -6,6 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::command::Command;
 use super::event::{Change, Event, WriteOutcome};
+use super::kinds::{Groups, KINDS, Nodes, Pods, Queues, WatchedKind};
 use super::metrics::Metrics;
 use super::state::{Now, State};
 use super::takeover::Handover;
@@ -35,42 +36,14 @@ pub(super) fn listed<T, K>(all: Vec<T>, generation: u64) -> Change<T, K> {
 }
 
 /// Returns the complete lists of this generation of the kinds that a cluster may have no objects of.
-pub(super) fn nothing_else(generation: u64) -> [Event; 10] {
-    [
-        Event::PriorityClasses(listed(Vec::new(), generation)),
-        Event::Budgets(listed(Vec::new(), generation)),
-        Event::Namespaces(listed(Vec::new(), generation)),
-        Event::Claims(listed(Vec::new(), generation)),
-        Event::Volumes(listed(Vec::new(), generation)),
-        Event::StorageClasses(listed(Vec::new(), generation)),
-        Event::CsiNodes(listed(Vec::new(), generation)),
-        Event::Attachments(listed(Vec::new(), generation)),
-        Event::CsiDrivers(listed(Vec::new(), generation)),
-        Event::StorageCapacities(listed(Vec::new(), generation)),
-    ]
+pub(super) fn nothing_else(generation: u64) -> impl Iterator<Item = Event> {
+    let usual = [Nodes::KIND, Pods::KIND, Groups::KIND, Queues::KIND];
+    KINDS.iter().filter(move |row| !usual.contains(&row.kind)).map(move |row| (row.empty)(generation, false))
 }
-
-/// The kinds of events, as functions that make the one that says up to when everything is known, in the order of [`super::takeover::Kind::ALL`].
-pub(super) const BOOKMARKS: [fn(Duration) -> Event; 14] = [
-    |as_of| Event::Nodes(Change::UpToDate(as_of)),
-    |as_of| Event::Pods(Change::UpToDate(as_of)),
-    |as_of| Event::Groups(Change::UpToDate(as_of)),
-    |as_of| Event::Queues(Change::UpToDate(as_of)),
-    |as_of| Event::PriorityClasses(Change::UpToDate(as_of)),
-    |as_of| Event::Budgets(Change::UpToDate(as_of)),
-    |as_of| Event::Namespaces(Change::UpToDate(as_of)),
-    |as_of| Event::Claims(Change::UpToDate(as_of)),
-    |as_of| Event::Volumes(Change::UpToDate(as_of)),
-    |as_of| Event::StorageClasses(Change::UpToDate(as_of)),
-    |as_of| Event::CsiNodes(Change::UpToDate(as_of)),
-    |as_of| Event::Attachments(Change::UpToDate(as_of)),
-    |as_of| Event::CsiDrivers(Change::UpToDate(as_of)),
-    |as_of| Event::StorageCapacities(Change::UpToDate(as_of)),
-];
 
 /// Makes the view of every kind up to date.
 pub(super) fn up_to_date(state: &mut State, now: Now) {
-    BOOKMARKS.iter().for_each(|bookmark| state.apply(bookmark(now.since_start), now));
+    KINDS.iter().for_each(|row| state.apply((row.up_to_date)(now.since_start), now));
 }
 
 /// Makes the state lead with complete lists. `queues` are in addition to `root` and `default`.
@@ -82,11 +55,11 @@ pub(super) fn leading(
     queues: Vec<QueueFacts>,
 ) -> State {
     let usual = [queue("root", None, &[]), queue("default", Some("root"), &[])];
-    state.apply(Event::Nodes(reset(nodes)), at(0));
-    state.apply(Event::Pods(reset(pods)), at(0));
-    state.apply(Event::Groups(reset(groups)), at(0));
-    state.apply(Event::Queues(reset(usual.into_iter().chain(queues).collect())), at(0));
-    nothing_else(0).into_iter().for_each(|event| state.apply(event, at(0)));
+    state.apply(Event::of::<Nodes>(reset(nodes)), at(0));
+    state.apply(Event::of::<Pods>(reset(pods)), at(0));
+    state.apply(Event::of::<Groups>(reset(groups)), at(0));
+    state.apply(Event::of::<Queues>(reset(usual.into_iter().chain(queues).collect())), at(0));
+    nothing_else(0).for_each(|event| state.apply(event, at(0)));
     state.lead(Handover::Clean, 0, at(0));
     state
 }

@@ -12,32 +12,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::takeover::Kind;
+use super::kinds::Kind;
 
 /// The greatest age of a view that decisions are made on. A healthy API server shows at least once in 61 s a state of a few seconds before.
 /// A watch is dead when it is 75 s old (`runtime::watch`), and its list has 5 s before decisions stop.
 pub(super) const OLDEST: Duration = Duration::from_secs(80);
-
-/// Returns whether this kind has a limit of age: others change it, and whether a pod fits follows from it. A decision on an old state takes
-/// what is not there. The pods of other schedulers are known from the view of pods alone, and what a node's drivers take from those of
-/// storage.
-const fn has_limit(kind: Kind) -> bool {
-    match kind {
-        Kind::Nodes
-        | Kind::Pods
-        | Kind::Queues
-        | Kind::Namespaces
-        | Kind::Claims
-        | Kind::Volumes
-        | Kind::StorageClasses
-        | Kind::CsiNodes
-        | Kind::Attachments
-        | Kind::CsiDrivers
-        | Kind::StorageCapacities => true,
-        // A PodGroup only says what its members may do together. The others are for the order and for evictions, which the API server checks.
-        Kind::Groups | Kind::PriorityClasses | Kind::Budgets => false,
-    }
-}
 
 /// Why no decision is made on a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +76,10 @@ impl View {
 
     /// Returns why no decision may be made now; `None` if the view is good.
     pub(super) fn trouble(&self, now: Duration) -> Option<Trouble> {
-        if Kind::ALL.iter().any(|kind| self.listed.get(kind).is_some_and(|generation| *generation < self.back)) {
+        if Kind::all().any(|kind| self.listed.get(&kind).is_some_and(|generation| *generation < self.back)) {
             return Some(Trouble::WentBack);
         }
-        let limited = Kind::ALL.into_iter().filter(|kind| has_limit(*kind));
+        let limited = Kind::all().filter(|kind| kind.has_limit());
         let ages = limited.filter_map(|kind| Some((kind, self.age(kind, now)?)));
         let (kind, age) = ages.max_by_key(|(_, age)| *age)?;
         (age > OLDEST).then_some(Trouble::Old(kind, age))

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::super::command::Command;
 use super::super::debug::answer;
 use super::super::event::{Change, Event, Question, Report, WriteOutcome};
+use super::super::kinds::{Groups, KINDS, Nodes, Pods, Queues};
 use super::super::state::{Now, State};
-use super::super::testing::{BOOKMARKS, at, binds, group_status, ready, up_to_date, written};
+use super::super::testing::{at, binds, group_status, ready, up_to_date, written};
 use crate::api::{GroupFacts, PodFacts};
 use crate::cycle::testing::{group, node, pod, queue};
 
@@ -19,7 +20,7 @@ fn idle() -> State {
 
 /// A pod is created: the scheduler has work.
 fn create(state: &mut State, name: &str, now: Now) {
-    state.apply(Event::Pods(Change::Apply(pod("ns", name, "g", &[("cpu", 1)]))), now);
+    state.apply(Event::of::<Pods>(Change::Apply(pod("ns", name, "g", &[("cpu", 1)]))), now);
 }
 
 #[test]
@@ -33,9 +34,9 @@ fn no_decision_is_made_on_a_view_that_is_older_than_80_s() {
         (13, "csistoragecapacities"),
     ] {
         let mut state = idle();
-        for (number, bookmark) in BOOKMARKS.iter().enumerate() {
+        for (number, row) in KINDS.iter().enumerate() {
             let now = if number == silent { at(10_000) } else { at(60_000) };
-            state.apply(bookmark(now.since_start), at(60_000));
+            state.apply((row.up_to_date)(now.since_start), at(60_000));
         }
         create(&mut state, "a", at(90_000));
         assert!(state.has_work(at(90_000)));
@@ -51,7 +52,7 @@ fn no_decision_is_made_on_a_view_that_is_older_than_80_s() {
         // No timer of a decision wakes the loop meanwhile: it would turn without end.
         let next = state.next(Duration::from_millis(90_001));
         assert!(next.is_none_or(|next| next > Duration::from_millis(90_001)), "{next:?}");
-        state.apply(BOOKMARKS[silent](Duration::from_secs(94)), at(95_000));
+        state.apply((KINDS[silent].up_to_date)(Duration::from_secs(94)), at(95_000));
         assert_eq!(binds(&state.tick(at(95_000))), 1, "{name}: it goes on by itself");
         assert_eq!(answer(&state, Question::View, Duration::from_secs(95))["decides"], true);
     }
@@ -61,15 +62,15 @@ fn no_decision_is_made_on_a_view_that_is_older_than_80_s() {
 #[test]
 fn no_decision_is_made_on_a_view_of_pods_that_is_older_than_80_s() {
     let mut state = idle();
-    state.apply(Event::Pods(Change::Apply(pod("ns", "a", "g", &[("cpu", 5)]))), at(10_000));
+    state.apply(Event::of::<Pods>(Change::Apply(pod("ns", "a", "g", &[("cpu", 5)]))), at(10_000));
     assert_eq!(binds(&state.tick(at(10_000))), 0, "no node has room");
     up_to_date(&mut state, at(90_001));
-    state.apply(Event::Pods(Change::UpToDate(Duration::from_secs(10))), at(90_001));
-    state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 8)]))), at(90_001));
+    state.apply(Event::of::<Pods>(Change::UpToDate(Duration::from_secs(10))), at(90_001));
+    state.apply(Event::of::<Nodes>(Change::Apply(node("m", &[("cpu", 8)]))), at(90_001));
     assert_eq!(binds(&state.tick(at(90_001))), 0);
     let shown = answer(&state, Question::View, Duration::from_millis(90_001));
     assert!(shown["trouble"].as_str().unwrap().starts_with("the view of pods is 80 s old"), "{shown}");
-    state.apply(Event::Pods(Change::UpToDate(Duration::from_secs(95))), at(95_000));
+    state.apply(Event::of::<Pods>(Change::UpToDate(Duration::from_secs(95))), at(95_000));
     assert_eq!(binds(&state.tick(at(95_000))), 1);
 }
 
@@ -78,17 +79,23 @@ fn no_decision_is_made_on_a_view_of_pods_that_is_older_than_80_s() {
 fn an_event_alone_says_nothing_of_the_age_of_a_view() {
     let mut state = idle();
     up_to_date(&mut state, at(20_000));
-    state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 1)]))), at(100_000));
-    state.apply(Event::Queues(Change::Unreadable("q".into())), at(100_000));
+    state.apply(Event::of::<Nodes>(Change::Apply(node("m", &[("cpu", 1)]))), at(100_000));
+    state.apply(Event::of::<Queues>(Change::Unreadable("q".into())), at(100_000));
     create(&mut state, "a", at(100_001));
     assert_eq!(binds(&state.tick(at(100_001))), 0);
     // A complete list says it.
     up_to_date(&mut state, at(100_002));
-    state.apply(Event::Queues(Change::UpToDate(Duration::from_secs(20))), at(100_002));
+    state.apply(Event::of::<Queues>(Change::UpToDate(Duration::from_secs(20))), at(100_002));
     assert_eq!(binds(&state.tick(at(100_002))), 0);
     let queues = vec![queue("root", None, &[]), queue("default", Some("root"), &[])];
     state.apply(
-        Event::Queues(Change::Reset { all: queues, unreadable: Vec::new(), generation: 0, back: false, as_of: Duration::from_secs(99) }),
+        Event::of::<Queues>(Change::Reset {
+            all: queues,
+            unreadable: Vec::new(),
+            generation: 0,
+            back: false,
+            as_of: Duration::from_secs(99),
+        }),
         at(100_003),
     );
     assert_eq!(binds(&state.tick(at(100_003))), 1);
@@ -101,33 +108,24 @@ fn restored(state: &mut State, kind: usize, pods: &[PodFacts], groups: &[GroupFa
     }
     let queues = [queue("root", None, &[]), queue("default", Some("root"), &[])];
     let event = match kind {
-        0 => Event::Nodes(list(&[node("n", &[("cpu", 4)])], generation)),
-        1 => Event::Pods(list(pods, generation)),
-        2 => Event::Groups(list(groups, generation)),
-        3 => Event::Queues(list(&queues, generation)),
-        4 => Event::PriorityClasses(list(&[], generation)),
-        5 => Event::Budgets(list(&[], generation)),
-        6 => Event::Namespaces(list(&[], generation)),
-        7 => Event::Claims(list(&[], generation)),
-        8 => Event::Volumes(list(&[], generation)),
-        9 => Event::StorageClasses(list(&[], generation)),
-        10 => Event::CsiNodes(list(&[], generation)),
-        11 => Event::Attachments(list(&[], generation)),
-        12 => Event::CsiDrivers(list(&[], generation)),
-        _ => Event::StorageCapacities(list(&[], generation)),
+        0 => Event::of::<Nodes>(list(&[node("n", &[("cpu", 4)])], generation)),
+        1 => Event::of::<Pods>(list(pods, generation)),
+        2 => Event::of::<Groups>(list(groups, generation)),
+        3 => Event::of::<Queues>(list(&queues, generation)),
+        _ => (KINDS[kind].empty)(generation, true),
     };
     state.apply(event, at(1000));
 }
 
 #[test]
 fn after_the_cluster_went_back_no_decision_is_made_before_every_kind_is_listed_again() {
-    for last in 0..BOOKMARKS.len() {
+    for last in 0..KINDS.len() {
         let mut state = idle();
         state.apply(Event::WentBack(1), at(1000));
         let pods = [pod("ns", "a", "g", &[("cpu", 1)])];
         let groups = [group("ns", "g", 1, "default")];
         create(&mut state, "a", at(1000));
-        for kind in (0..BOOKMARKS.len()).filter(|kind| *kind != last) {
+        for kind in (0..KINDS.len()).filter(|kind| *kind != last) {
             restored(&mut state, kind, &pods, &groups, 1);
             assert_eq!(binds(&state.tick(at(1000))), 0, "{kind} is not the last");
         }
@@ -157,7 +155,7 @@ fn a_bind_and_a_status_that_the_restored_cluster_does_not_have_are_made_again() 
     // The restored pod has no node, the restored PodGroup no status, and both have older versions.
     state.apply(Event::WentBack(1), at(30_000));
     let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
-    (0..BOOKMARKS.len()).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+    (0..KINDS.len()).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
     let commands = state.tick(at(31_000));
     assert_eq!(binds(&commands), 1, "the pod is bound again");
     state.learn(Report::Bound("ns/a".into()), at(31_100));
@@ -181,7 +179,7 @@ fn a_bind_that_was_confirmed_since_the_cluster_went_back_stays_though_the_list_d
             state.learn(Report::Bound("ns/a".into()), at(130));
         }
         let (pods, groups) = ([pod("ns", "a", "g", &[("cpu", 1)])], [group("ns", "g", 1, "default")]);
-        (0..BOOKMARKS.len()).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
+        (0..KINDS.len()).for_each(|kind| restored(&mut state, kind, &pods, &groups, 1));
         assert_eq!(binds(&state.tick(at(2000))), usize::from(confirmed_before));
         assert!(state.scheduling.cache().accounting().audit().is_clean());
     }

@@ -12,7 +12,8 @@ use podgroup::scheduler::command;
 use podgroup::scheduler::dispatch::bind_outcome::{
     BindAnswer, NextStep, Place as RealPlace, Requests, after_answer as real_after_answer, after_conflict, is_newer, without_lease,
 };
-use podgroup::scheduler::takeover::{FenceAnswer, Kind, Release, Stage, Takeover, may_release};
+use podgroup::scheduler::kinds::{Kind, Nodes, Pods, WatchedKind};
+use podgroup::scheduler::takeover::{FenceAnswer, Release, Stage, Takeover, may_release};
 use tokio::time::Instant;
 
 use super::values::{Attempt, Back, Lease, PODS, Place};
@@ -105,7 +106,7 @@ impl Packed {
 
 fn happen(takeover: &mut Takeover, event: Event) {
     match event {
-        Event::Started => Kind::ALL.into_iter().for_each(|kind| takeover.listed(kind, 0)),
+        Event::Started => Kind::all().for_each(|kind| takeover.listed(kind, 0)),
         Event::Won(handover) => takeover.won(handover, GENERATION),
         Event::Listed { kind, fresh } => {
             for kind in kinds(kind) {
@@ -125,9 +126,9 @@ fn happen(takeover: &mut Takeover, event: Event) {
 /// Returns the real kinds of a kind of the model. Where the kinds matter that are not modelled is left out: their lists come with that of the queues.
 fn kinds(kind: usize) -> Vec<Kind> {
     match kind {
-        0 => vec![Kind::Pods],
-        1 => vec![Kind::Nodes],
-        _ => Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Pods | Kind::Nodes)).collect(),
+        0 => vec![Pods::KIND],
+        1 => vec![Nodes::KIND],
+        _ => Kind::all().filter(|kind| ![Pods::KIND, Nodes::KIND].contains(kind)).collect(),
     }
 }
 

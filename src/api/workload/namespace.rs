@@ -82,6 +82,12 @@ pub struct NamespaceLabels {
 }
 
 impl NamespaceLabels {
+    /// Returns these labels of the namespace with this name.
+    #[must_use]
+    pub fn new(name: &str, labels: BTreeMap<String, String>) -> Self {
+        Self { name: Arc::from(name), labels }
+    }
+
     /// Reads the labels from the object.
     #[must_use]
     pub fn of(object: &Namespace) -> Self {

@@ -4,6 +4,7 @@ use crate::api::PodFacts;
 use crate::api::label_selector::LabelSelector;
 use crate::api::pod_facts::PodPhase;
 use crate::api::pod_terms::{AffinityTerm, HostPort, PodSelector, PodTerms, SpreadConstraint};
+use crate::api::workload::NamespaceLabels;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::steps::{cycle, empty_state, gang};
 use crate::cycle::testing::worlds::{ZONE, app, term, zoned};
@@ -174,7 +175,7 @@ fn a_gang_with_members_that_differ_is_tried_when_a_node_takes_one_of_them() {
 fn choosy() -> SchedulingState {
     let mut state = empty_state();
     [zoned("n0", "a", 4), zoned("n1", "b", 4)].into_iter().for_each(|node| state.apply_node(node));
-    state.apply_namespace("other", [("team".to_owned(), "a".to_owned())].into());
+    state.apply_namespace(NamespaceLabels::new("other", [("team".to_owned(), "a".to_owned())].into()));
     for (at, node) in ["n0", "n1"].into_iter().enumerate() {
         theirs(&mut state, &format!("y{at}"), "y", PodTerms::default(), node);
         theirs(&mut state, &format!("keeps{at}"), "keeps", PodTerms { anti_affinity: vec![term("k", ZONE)], ..PodTerms::default() }, node);
@@ -255,10 +256,10 @@ fn a_change_of_other_pods_wakes_the_podgroups_that_it_may_help() {
             &["w-spread"],
             &["w-spread"],
         ),
-        ("a namespace is of no team", |state| state.apply_namespace("other", [].into()), &["w-team"], &["w-team"]),
+        ("a namespace is of no team", |state| state.apply_namespace(NamespaceLabels::new("other", [].into())), &["w-team"], &["w-team"]),
         (
             "a namespace that no term reads changes",
-            |state| state.apply_namespace("third", [("team".to_owned(), "a".to_owned())].into()),
+            |state| state.apply_namespace(NamespaceLabels::new("third", [("team".to_owned(), "a".to_owned())].into())),
             &[],
             &[],
         ),

@@ -16,10 +16,11 @@ mod nominate;
 mod standby;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, PriorityClassFacts, QueueFacts, Uid};
 use crate::resources::Resources;
 
@@ -106,8 +107,8 @@ impl SchedulingState {
     }
 
     /// Records the labels of a namespace.
-    pub fn apply_namespace(&mut self, name: &str, labels: BTreeMap<String, String>) {
-        self.cache.set_namespace(name, Some(labels));
+    pub fn apply_namespace(&mut self, facts: NamespaceLabels) {
+        self.cache.set_namespace(&facts.name, Some(facts.labels));
         self.follow();
     }
 

@@ -85,7 +85,7 @@ pub(super) fn places(
     scheduling.name_node_groups(barred);
     // A user may not read the volumes of the cluster. What they refuse, the scheduler says itself.
     scheduling.ignore_volumes();
-    namespaces.iter().for_each(|namespace| scheduling.apply_namespace(&namespace.name, namespace.labels.clone()));
+    namespaces.iter().cloned().for_each(|namespace| scheduling.apply_namespace(namespace));
     nodes.iter().cloned().for_each(|node| scheduling.apply_node(node));
     // Other waiting pods and other PodGroups are left out, so the cycle tries only this PodGroup.
     pods.iter().filter(|pod| pod.node.is_some() || pod.group == group.key).cloned().for_each(|pod| scheduling.apply_pod(pod));

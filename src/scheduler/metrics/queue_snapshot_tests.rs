@@ -19,6 +19,7 @@ use crate::resources::Amount;
 use crate::runtime::metrics::text;
 use crate::scheduler::command::Command;
 use crate::scheduler::event::{Change, Event, Question};
+use crate::scheduler::kinds::Queues;
 use crate::scheduler::metrics::Metrics;
 use crate::scheduler::testing::{at, leading, reset};
 
@@ -358,7 +359,7 @@ fn a_deleted_queue_has_no_series_and_a_standby_replica_shows_none() {
         text(&registry).unwrap()
     };
     assert!(shown(&state).contains("queue=\"q\""));
-    state.apply(Event::Queues(Change::Delete("q".into())), at(1));
+    state.apply(Event::of::<Queues>(Change::Delete("q".into())), at(1));
     let text = shown(&state);
     assert!(!text.contains("queue=\"q\"") && text.contains("queue=\"root\""), "{text}");
     state.metrics.show(None);
@@ -369,7 +370,7 @@ fn a_deleted_queue_has_no_series_and_a_standby_replica_shows_none() {
     assert!(text.contains("scheduler_responsive 0"), "{text}");
     let registry = Registry::new();
     let mut stands_by = State::new([DEFAULT_SCHEDULER.to_owned()], POLICY, Metrics::new(&registry).unwrap());
-    stands_by.apply(Event::Queues(reset(vec![queue("q", None, &[("cpu", 1)])])), at(0));
+    stands_by.apply(Event::of::<Queues>(reset(vec![queue("q", None, &[("cpu", 1)])])), at(0));
     stands_by.metrics.show(Some(QueueSnapshot::of(&stands_by)));
     let text = crate::runtime::metrics::text(&registry).unwrap();
     assert!(!text.contains("queue=\"q\""), "{text}");

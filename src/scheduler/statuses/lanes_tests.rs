@@ -4,6 +4,7 @@ use crate::api::GroupKey;
 use crate::cycle::testing::{group, node, pod};
 use crate::scheduler::command::Command;
 use crate::scheduler::event::{Change, Event, Report, Subject};
+use crate::scheduler::kinds::{Groups, Pods};
 use crate::scheduler::state::{State, subject};
 use crate::scheduler::testing::{at, ready, written};
 
@@ -12,8 +13,8 @@ const MANY: usize = 40;
 
 /// Creates a PodGroup that no node can take, and its pod.
 fn create(state: &mut State, namespace: &str, name: &str, millis: u64) {
-    state.apply(Event::Groups(Change::Apply(group(namespace, name, 1, "default"))), at(millis));
-    state.apply(Event::Pods(Change::Apply(pod(namespace, &format!("{name}-0"), name, &[("cpu", 9)]))), at(millis));
+    state.apply(Event::of::<Groups>(Change::Apply(group(namespace, name, 1, "default"))), at(millis));
+    state.apply(Event::of::<Pods>(Change::Apply(pod(namespace, &format!("{name}-0"), name, &[("cpu", 9)]))), at(millis));
 }
 
 /// Returns the subjects that are written until this time. The writes for the namespace `hangs` have no answer.

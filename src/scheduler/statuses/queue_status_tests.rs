@@ -9,6 +9,7 @@ use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::runtime::flags::QueueStatusBy;
 use crate::scheduler::command::{self, Command};
 use crate::scheduler::event::{Change, Event, Report, Subject, WriteOutcome};
+use crate::scheduler::kinds::{Pods, Queues};
 use crate::scheduler::state::State;
 use crate::scheduler::testing::{at, binds, leading, state, written};
 
@@ -48,7 +49,7 @@ fn volcanos_state_decides_whether_a_queue_admits_podgroups() {
     for closed in ["Closed", "Closing"] {
         let mut state = beside_volcano(team(closed));
         assert_eq!(binds(&state.tick(at(0))), 0, "{closed}");
-        state.apply(Event::Queues(Change::Apply(team("Open"))), at(100));
+        state.apply(Event::of::<Queues>(Change::Apply(team("Open"))), at(100));
         assert_eq!(binds(&state.tick(at(100))), 1, "opened again after {closed}");
     }
     for open in ["Open", "Unknown", ""] {
@@ -62,7 +63,10 @@ fn a_podgroup_whose_pods_have_scheduling_gates_counts_as_inqueue_while_its_queue
     let groups = vec![group("ns", "g", 1, "team")];
     let mut state = leading(state(), vec![node("n", &[("cpu", 4)])], pods, groups, vec![queue("team", Some("root"), &[])]);
     let mut counts = |is_closed, millis| {
-        state.apply(Event::Queues(Change::Apply(QueueFacts { closed_by_hand: is_closed, ..queue("team", Some("root"), &[]) })), at(millis));
+        state.apply(
+            Event::of::<Queues>(Change::Apply(QueueFacts { closed_by_hand: is_closed, ..queue("team", Some("root"), &[]) })),
+            at(millis),
+        );
         let _cycle = state.tick(at(millis));
         let status = crate::cycle::queue_status::status(&state.scheduling, "team");
         (status.inqueue, status.pending)
@@ -88,7 +92,7 @@ fn the_annotation_is_ignored_with_a_fault() {
 fn only_allocated_is_written_in_the_status() {
     let mut state = beside_volcano(team("Closing"));
     assert_eq!(patches(&mut state), Vec::<serde_json::Value>::new(), "state and counts belong to Volcano's controller");
-    state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(10_000));
+    state.apply(Event::of::<Pods>(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(10_000));
     let mut patched = Vec::new();
     for second in 10..14 {
         for command in state.tick(at(second * 1000)) {
@@ -117,7 +121,7 @@ fn contested(state: &mut State, seconds: std::ops::Range<u64>, outcome: &WriteOu
             if matches!(&subject, Subject::Queue(name) if &**name == "team") {
                 times.push(second);
                 state.learn(Report::Written(subject, outcome.clone()), at(second * 1000));
-                state.apply(Event::Queues(Change::Apply(foreign())), at(second * 1000 + 100));
+                state.apply(Event::of::<Queues>(Change::Apply(foreign())), at(second * 1000 + 100));
             } else {
                 state.learn(Report::Written(subject, written("2")), at(second * 1000));
             }
@@ -147,7 +151,7 @@ fn an_own_change_of_a_contested_queue_is_written_at_once() {
     for by in [QueueStatusBy::Own, QueueStatusBy::Obey] {
         let mut state = contested_queue(by);
         assert_eq!(contested(&mut state, 1..10, &written("2")), [1], "{by:?}");
-        state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(10_000));
+        state.apply(Event::of::<Pods>(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(10_000));
         let _cycle = state.tick(at(10_000));
         assert_eq!(contested(&mut state, 11..80, &written("2")), [11, 71], "{by:?}");
     }
@@ -159,7 +163,10 @@ fn a_failed_write_and_a_queue_that_is_created_again_do_not_wait_for_the_minute()
     let failed = contested(&mut state, 1..10, &WriteOutcome::Failed("unavailable"));
     assert_eq!(failed, [1, 2, 3, 5, 9], "only the back-off delays it");
     assert_eq!(contested(&mut state, 17..30, &written("2")), [17]);
-    state.apply(Event::Queues(Change::Apply(QueueFacts { uid: Uid::from("another"), ..queue("team", Some("root"), &[]) })), at(30_000));
+    state.apply(
+        Event::of::<Queues>(Change::Apply(QueueFacts { uid: Uid::from("another"), ..queue("team", Some("root"), &[]) })),
+        at(30_000),
+    );
     let _cycle = state.tick(at(30_000));
     assert_eq!(contested(&mut state, 31..40, &written("2")), [31, 33], "the second write is to the queue with the first UID again");
 }

@@ -7,6 +7,7 @@ use crate::api::pod::PodCondition;
 use crate::api::podgroup::PodGroupStatus;
 use crate::cycle::testing::{group, node, pod, queue};
 use crate::scheduler::event::{Change, Event, Report};
+use crate::scheduler::kinds::{Nodes, Queues};
 use crate::scheduler::state::State;
 use crate::scheduler::testing::{at, ready};
 
@@ -99,7 +100,7 @@ impl Cluster {
 
     /// Reduces the 4 CPUs of the node, so that the free amount changes.
     fn uses(&mut self, cpus: i64) {
-        self.state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 4 - cpus)]))), now(self.millis));
+        self.state.apply(Event::of::<Nodes>(Change::Apply(node("n", &[("cpu", 4 - cpus)]))), now(self.millis));
     }
 
     fn all_say(&self, words: &str) -> bool {
@@ -137,7 +138,7 @@ fn changed_amounts_are_written_at_a_bounded_rate_and_a_new_reason_at_once() {
 fn a_new_reason_is_not_throttled_even_after_a_failed_write() {
     let mut cluster = Cluster::in_line();
     let closed = crate::api::QueueFacts { closed_by_hand: true, ..queue("default", Some("root"), &[]) };
-    cluster.state.apply(Event::Queues(Change::Apply(closed)), now(cluster.millis));
+    cluster.state.apply(Event::of::<Queues>(Change::Apply(closed)), now(cluster.millis));
     cluster.fails = true;
     cluster.pass(12);
     assert!(!cluster.all_say("closed"));
@@ -152,7 +153,7 @@ fn a_new_reason_is_not_throttled_even_after_a_failed_write() {
 fn a_placed_podgroup_does_not_delay_the_others() {
     let mut cluster = Cluster::in_line();
     for name in ["a", "b", "c"] {
-        cluster.state.apply(Event::Nodes(Change::Apply(node(name, &[("cpu", 600)]))), now(cluster.millis));
+        cluster.state.apply(Event::of::<Nodes>(Change::Apply(node(name, &[("cpu", 600)]))), now(cluster.millis));
     }
     // Their members start, and the start is written after a moment.
     cluster.pass(3);
@@ -176,7 +177,7 @@ fn a_waiting_pod_has_an_event_for_each_new_cause_at_a_bounded_rate() {
     cluster.pass(30);
     assert_eq!(cluster.events.len(), WAIT);
     let closed = crate::api::QueueFacts { closed_by_hand: true, ..queue("default", Some("root"), &[]) };
-    cluster.state.apply(Event::Queues(Change::Apply(closed)), now(cluster.millis));
+    cluster.state.apply(Event::of::<Queues>(Change::Apply(closed)), now(cluster.millis));
     cluster.pass(40);
     assert_eq!(cluster.events.len(), 2 * WAIT);
     assert!(cluster.events.iter().skip(WAIT).all(|(_, message)| message.contains("closed")));
@@ -210,7 +211,7 @@ fn a_pod_that_waits_for_hours_has_its_event_again_before_the_last_one_ends() {
     // A change that goes back at once costs no Event, and does not end the repetition.
     for closed_by_hand in [true, false] {
         let queue = crate::api::QueueFacts { closed_by_hand, ..queue("default", Some("root"), &[]) };
-        cluster.state.apply(Event::Queues(Change::Apply(queue)), now(cluster.millis));
+        cluster.state.apply(Event::of::<Queues>(Change::Apply(queue)), now(cluster.millis));
     }
     cluster.pass(30);
     assert_eq!(cluster.events.len(), 3 * WAIT);
@@ -225,7 +226,7 @@ fn a_pod_that_is_placed_or_gone_before_its_turn_has_no_event() {
     cluster.pass(3);
     let before = cluster.events.len();
     for name in ["a", "b", "c"] {
-        cluster.state.apply(Event::Nodes(Change::Apply(node(name, &[("cpu", 600)]))), now(cluster.millis));
+        cluster.state.apply(Event::of::<Nodes>(Change::Apply(node(name, &[("cpu", 600)]))), now(cluster.millis));
     }
     cluster.pass(20);
     assert_eq!(cluster.events.len(), before);

@@ -8,6 +8,7 @@ use crate::cycle::testing::{group, node, pod, queue, running};
 use crate::resources::Amount;
 use crate::scheduler::command::Command;
 use crate::scheduler::event::{Change, Event, Report, Subject, WriteOutcome};
+use crate::scheduler::kinds::{Groups, Nodes, Pods, Queues};
 use crate::scheduler::state::{Now, State, subject};
 use crate::scheduler::testing::{at, binds, group_status, ready, written};
 
@@ -35,8 +36,8 @@ fn unknown_fields_of_a_podgroup_are_told_once_beside_why_it_waits() {
     let status = group_status(&first).unwrap().clone();
     assert_eq!(told(first), ["UnknownField", "Unschedulable"]);
     state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("7")), at(210));
-    state.apply(Event::Groups(Change::Apply(GroupFacts { status, resource_version: "7".into(), ..misspelt })), at(220));
-    state.apply(Event::Nodes(Change::Apply(node("m", &[("cpu", 4)]))), at(5000));
+    state.apply(Event::of::<Groups>(Change::Apply(GroupFacts { status, resource_version: "7".into(), ..misspelt })), at(220));
+    state.apply(Event::of::<Nodes>(Change::Apply(node("m", &[("cpu", 4)]))), at(5000));
     let mut writes = answered(&mut state, 5000);
     state.learn(Report::Bound("ns/a".into()), at(5100));
     writes.extend((0..20).flat_map(|turn| answered(&mut state, 5200 + turn * 200)));
@@ -59,14 +60,14 @@ fn another_message_does_not_move_the_time_of_a_condition() {
             let (status, version) = (group_status(&commands)?.clone(), (second * 1000 + turn).to_string());
             state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written(&version)), now);
             let seen = GroupFacts { status: status.clone(), resource_version: version, ..group("ns", "g", 1, "default") };
-            state.apply(Event::Groups(Change::Apply(seen)), now);
+            state.apply(Event::of::<Groups>(Change::Apply(seen)), now);
             status.conditions?.into_iter().find(|each| each.kind.as_deref() == Some("Unschedulable"))
         });
         let condition = condition.unwrap_or_else(|| panic!("no condition in the seconds from {second} on"));
         (condition.status.unwrap(), condition.message.unwrap_or_default(), condition.last_transition_time.unwrap())
     };
     let few = condition_at(None, 1);
-    let none = condition_at(Some(Event::Nodes(Change::Delete("n".into()))), 10);
+    let none = condition_at(Some(Event::of::<Nodes>(Change::Delete("n".into()))), 10);
     assert_eq!([&*few.0, &*none.0], ["True", "True"]);
     assert_ne!(few.1, none.1, "another message");
     assert_eq!([&*few.2, &*none.2], ["1970-01-01T00:00:01Z"; 2]);
@@ -85,18 +86,18 @@ fn the_status_of_a_waiting_gang_is_written_once_until_it_changes() {
     assert!(matches!(&commands[0], Command::Group { events, .. } if events.len() == 1));
     // An older version comes while the write is under way.
     let older = GroupFacts { resource_version: "5".into(), ..group("ns", "g", 2, "default") };
-    state.apply(Event::Groups(Change::Apply(older)), at(205));
+    state.apply(Event::of::<Groups>(Change::Apply(older)), at(205));
     state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("7")), at(210));
     // The watch shows an older version first, and then our own write. Neither causes a write.
     for version in ["6", "7"] {
         let stand = if version == "7" { status.clone() } else { PodGroupStatus::default() };
         let shown = GroupFacts { resource_version: version.into(), status: stand, ..group("ns", "g", 2, "default") };
-        state.apply(Event::Groups(Change::Apply(shown)), at(2000));
+        state.apply(Event::of::<Groups>(Change::Apply(shown)), at(2000));
         assert!(group_status(&answered(&mut state, 2000)).is_none());
         assert!(group_status(&answered(&mut state, 9000)).is_none());
     }
     // The gang is placed, and the condition becomes False.
-    state.apply(Event::Nodes(Change::Apply(node("n", &[("cpu", 6)]))), at(10_000));
+    state.apply(Event::of::<Nodes>(Change::Apply(node("n", &[("cpu", 6)]))), at(10_000));
     assert_eq!(binds(&answered(&mut state, 10_000)), 2);
     for name in ["ns/a", "ns/b"] {
         assert!(group_status(&answered(&mut state, 10_500)).is_none(), "no status is written while binds are under way");
@@ -120,7 +121,7 @@ fn settle(state: &mut State, from: u64, until: u64) -> Vec<PodGroupStatus> {
         let version = (100 + millis).to_string();
         state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written(&version)), at(millis));
         let shown = GroupFacts { resource_version: version.as_str().into(), status: status.clone(), ..group("ns", "g", 2, "default") };
-        state.apply(Event::Groups(Change::Apply(shown)), at(millis));
+        state.apply(Event::of::<Groups>(Change::Apply(shown)), at(millis));
         writes.push(status);
     }
     writes
@@ -138,7 +139,7 @@ fn a_podgroup_that_waited_and_lost_its_pods_waits_for_pods_and_one_write_says_so
     let (writes, texts) = of(&settle(&mut state, 0, 5_000));
     assert!(writes == 1 && texts[0].starts_with("Unschedulable | True | NotEnoughResources | "), "{texts:?}");
     for name in ["ns/a", "ns/b"] {
-        state.apply(Event::Pods(Change::Delete(Uid::from(name))), at(5_000));
+        state.apply(Event::of::<Pods>(Change::Delete(Uid::from(name))), at(5_000));
     }
     let wanted = [
         "Unschedulable | True | NotEnoughTasks | NotEnoughPods: the gang needs 2 members, 0 exist",
@@ -148,7 +149,7 @@ fn a_podgroup_that_waited_and_lost_its_pods_waits_for_pods_and_one_write_says_so
     assert_eq!(settle(&mut state, 6_500, 25_000), []);
     // New pods wait for nodes again.
     for name in ["c", "d"] {
-        state.apply(Event::Pods(Change::Apply(pod("ns", name, "g", &[("cpu", 3)]))), at(25_000));
+        state.apply(Event::of::<Pods>(Change::Apply(pod("ns", name, "g", &[("cpu", 3)]))), at(25_000));
     }
     let (_, texts) = of(&settle(&mut state, 25_000, 29_000));
     assert!(texts[0].starts_with("Unschedulable | True | NotEnoughResources | "), "{texts:?}");
@@ -167,7 +168,7 @@ fn a_podgroup_without_pods_is_not_scheduled_any_more_and_one_write_says_so() {
     let mut state = ready(vec![node("n", &[])], pods, vec![group("ns", "g", 2, "default")]);
     assert_eq!(of(&settle(&mut state, 0, 5_000)), (1, "Running".to_owned(), condition("True", "Scheduled")));
     for name in ["ns/a", "ns/b"] {
-        state.apply(Event::Pods(Change::Delete(Uid::from(name))), at(5_000));
+        state.apply(Event::of::<Pods>(Change::Delete(Uid::from(name))), at(5_000));
     }
     assert_eq!(of(&settle(&mut state, 5_000, 6_500)), (1, "Pending".to_owned(), condition("False", "NotEnoughTasks")));
     assert_eq!(settle(&mut state, 6_500, 45_000), []);
@@ -180,7 +181,7 @@ fn a_podgroup_without_pods_is_not_scheduled_any_more_and_one_write_says_so() {
 fn missing_members_are_not_reported_while_they_are_being_created() {
     let mut state = ready(Vec::new(), Vec::new(), vec![group("ns", "g", 2, "default")]);
     let _cycle = state.tick(at(0));
-    state.apply(Event::Pods(Change::Apply(pod("ns", "a", "g", &[("cpu", 1)]))), at(100));
+    state.apply(Event::of::<Pods>(Change::Apply(pod("ns", "a", "g", &[("cpu", 1)]))), at(100));
     let _cycle = state.tick(at(100));
     assert!(group_status(&state.tick(at(200))).is_none());
     let commands = state.tick(at(2200));
@@ -218,19 +219,21 @@ fn l10_a_podgroup_is_completed_even_if_its_members_are_deleted_before_the_status
         let subject = Subject::Group(GroupKey::new("ns", "g"));
         state.learn(Report::Written(subject, written("2")), at(2_200));
         for name in ["a", "b"] {
-            state.apply(Event::Pods(Change::Apply(PodFacts { phase: PodPhase::Succeeded, ..runs(name) })), at(2_300));
+            state.apply(Event::of::<Pods>(Change::Apply(PodFacts { phase: PodPhase::Succeeded, ..runs(name) })), at(2_300));
         }
         let _cycle = state.tick(at(2_350));
         for name in ["a", "b"] {
-            state.apply(Event::Pods(Change::Delete(Uid::from(format!("ns/{name}").as_str()))), at(2_400));
+            state.apply(Event::of::<Pods>(Change::Delete(Uid::from(format!("ns/{name}").as_str()))), at(2_400));
         }
         if another {
-            state.apply(Event::Pods(Change::Apply(pod("ns", "c", "g", &[]))), at(2_410));
-            state.apply(Event::Pods(Change::Delete(Uid::from("ns/c"))), at(2_420));
+            state.apply(Event::of::<Pods>(Change::Apply(pod("ns", "c", "g", &[]))), at(2_410));
+            state.apply(Event::of::<Pods>(Change::Delete(Uid::from("ns/c"))), at(2_420));
         }
         if again {
-            state
-                .apply(Event::Groups(Change::Apply(GroupFacts { uid: Uid::from("another"), ..group("ns", "g", 2, "default") })), at(2_500));
+            state.apply(
+                Event::of::<Groups>(Change::Apply(GroupFacts { uid: Uid::from("another"), ..group("ns", "g", 2, "default") })),
+                at(2_500),
+            );
         }
         assert_eq!(phase(4_000, &mut state).as_deref(), Some(wanted), "made again: {again}, another came: {another}");
     }
@@ -245,9 +248,9 @@ fn a_completed_podgroup_with_a_new_member_is_served_and_runs_again() {
         let groups = vec![GroupFacts { status: done.clone(), ..group("ns", "g", 1, "default") }];
         let mut state = ready(vec![node("n", &[("cpu", 1)])], pods, groups);
         assert_eq!(binds(&state.tick(at(0))), 0);
-        state.apply(Event::Pods(Change::Apply(pod("ns", "b", "g", &[("cpu", 1)]))), at(100));
+        state.apply(Event::of::<Pods>(Change::Apply(pod("ns", "b", "g", &[("cpu", 1)]))), at(100));
         assert_eq!(binds(&state.tick(at(100))), 1);
-        state.apply(Event::Pods(Change::Apply(running(pod("ns", "b", "g", &[("cpu", 1)]), "n"))), at(200));
+        state.apply(Event::of::<Pods>(Change::Apply(running(pod("ns", "b", "g", &[("cpu", 1)]), "n"))), at(200));
         let commands: Vec<_> = [200, 1_500, 2_500].into_iter().flat_map(|millis| state.tick(at(millis))).collect();
         assert_eq!(group_status(&commands).and_then(|status| status.phase.as_deref()), Some("Running"));
     }
@@ -287,7 +290,7 @@ fn all_members_that_wait_for_nodes_are_unschedulable_and_none_of_a_gang_that_wai
     for (queue_of, reason) in [("default", "Unschedulable"), ("small", "QueueQuotaExceeded")] {
         let groups = vec![group("ns", "g", 3, queue_of)];
         let mut state = ready(vec![node("n", &[("cpu", 4)])], pods.clone(), groups);
-        state.apply(Event::Queues(Change::Apply(queue("small", None, &[("cpu", 2)]))), at(0));
+        state.apply(Event::of::<Queues>(Change::Apply(queue("small", None, &[("cpu", 2)]))), at(0));
         let _cycle = state.tick(at(0));
         let writes: std::collections::BTreeMap<String, String> = [500, 2500]
             .into_iter()
@@ -315,7 +318,7 @@ fn the_use_of_a_queue_is_written_at_every_level_and_removed_at_the_end() {
     for name in ["root", "default"] {
         state.learn(Report::Written(Subject::Queue(name.into()), written("2")), at(600));
     }
-    state.apply(Event::Pods(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(2000));
+    state.apply(Event::of::<Pods>(Change::Apply(running(pod("ns", "p", "g", &[("cpu", 1)]), "n"))), at(2000));
     let queues = |commands: Vec<Command>| -> Vec<(String, usize, Vec<String>)> {
         let writes = |command: Command| {
             let Command::Queue { name, status, gone, .. } = command else { return None };
@@ -328,7 +331,7 @@ fn the_use_of_a_queue_is_written_at_every_level_and_removed_at_the_end() {
     for name in ["root", "default"] {
         state.learn(Report::Written(Subject::Queue(name.into()), written("3")), at(3000));
     }
-    state.apply(Event::Pods(Change::Delete("ns/p".into())), at(5000));
+    state.apply(Event::of::<Pods>(Change::Delete("ns/p".into())), at(5000));
     let _cycle = state.tick(at(5000));
     let gone = vec!["cpu".to_owned(), "pods".to_owned()];
     assert_eq!(queues(state.tick(at(6000))), [("default".to_owned(), 0, gone.clone()), ("root".to_owned(), 0, gone)]);
@@ -345,7 +348,7 @@ fn an_invalid_queue_gets_one_event_for_each_new_cause() {
         commands.into_iter().filter_map(text).collect()
     };
     let put = |state: &mut State, facts, millis| {
-        state.apply(Event::Queues(Change::Apply(facts)), at(millis));
+        state.apply(Event::of::<Queues>(Change::Apply(facts)), at(millis));
         let mut writes = Vec::new();
         // The Event is first, then the status. Each write succeeds.
         for later in [0, 1000, 2000, 3000] {
@@ -378,17 +381,17 @@ fn deleted_objects_and_unknown_names_are_forgotten() {
     };
     let _first = writes(&mut state);
     let before = state.status_writer.remembered();
-    state.apply(Event::Queues(Change::Apply(queue("short", None, &[]))), at(17_000));
-    state.apply(Event::Groups(Change::Apply(group("ns", "g", 1, "no-such-queue"))), at(17_000));
-    state.apply(Event::Pods(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(17_000));
-    state.apply(Event::Groups(Change::Apply(group("ns", "h", 1, "short"))), at(17_000));
+    state.apply(Event::of::<Queues>(Change::Apply(queue("short", None, &[]))), at(17_000));
+    state.apply(Event::of::<Groups>(Change::Apply(group("ns", "g", 1, "no-such-queue"))), at(17_000));
+    state.apply(Event::of::<Pods>(Change::Apply(pod("ns", "p", "g", &[("cpu", 1)]))), at(17_000));
+    state.apply(Event::of::<Groups>(Change::Apply(group("ns", "h", 1, "short"))), at(17_000));
     let _told = (0..9).map(|second| state.tick(at(18_000 + second * 1_000)).len()).sum::<usize>();
     assert_ne!(state.status_writer.remembered(), before);
     for name in ["g", "h"] {
-        state.apply(Event::Groups(Change::Delete(GroupKey::new("ns", name))), at(30_000));
+        state.apply(Event::of::<Groups>(Change::Delete(GroupKey::new("ns", name))), at(30_000));
     }
-    state.apply(Event::Pods(Change::Delete("ns/p".into())), at(30_000));
-    state.apply(Event::Queues(Change::Delete("short".into())), at(30_000));
+    state.apply(Event::of::<Pods>(Change::Delete("ns/p".into())), at(30_000));
+    state.apply(Event::of::<Queues>(Change::Delete("short".into())), at(30_000));
     for name in ["g", "h"] {
         state.learn(Report::Written(Subject::Group(GroupKey::new("ns", name)), WriteOutcome::Gone), at(30_000));
     }
@@ -437,14 +440,14 @@ fn a_gang_whose_members_are_leaving_runs_until_they_are_gone() {
         let writes = [state.tick(at(0)), state.tick(at(3000))].concat();
         assert_eq!(group_status(&writes).unwrap().phase.as_deref(), Some("Running"));
         state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("7")), at(3100));
-        state.apply(Event::Pods(Change::Apply(PodFacts { deleting: true, ..there(&names[0]) })), at(10_000));
+        state.apply(Event::of::<Pods>(Change::Apply(PodFacts { deleting: true, ..there(&names[0]) })), at(10_000));
         let writes = [state.tick(at(10_000)), state.tick(at(13_000))].concat();
         let status = group_status(&writes).unwrap();
         assert_eq!(status.phase.as_deref(), Some("Running"), "{count}");
         assert!(status.conditions.iter().flatten().all(|condition| condition.kind.as_deref() != Some("Unschedulable")), "{status:?}");
         assert!(writes.iter().all(|command| !matches!(command, Command::Group { events, .. } if !events.is_empty())), "{writes:?}");
         state.learn(Report::Written(Subject::Group(GroupKey::new("ns", "g")), written("8")), at(13_100));
-        state.apply(Event::Pods(Change::Delete(format!("ns/{}", names[0]).as_str().into())), at(20_000));
+        state.apply(Event::of::<Pods>(Change::Delete(format!("ns/{}", names[0]).as_str().into())), at(20_000));
         let writes = [state.tick(at(20_000)), state.tick(at(23_000))].concat();
         assert_ne!(group_status(&writes).unwrap().phase.as_deref(), Some("Running"), "{count}");
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::api::volumes::{AttachmentFacts, CapacityFacts, ClaimFacts, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts};
+use crate::api::workload::NamespaceLabels;
 use crate::api::{NodeFacts, PodFacts, Uid};
 use crate::cycle::cache::Cache;
 use crate::cycle::explain::Reason;
@@ -106,7 +107,7 @@ pub(super) fn state_of(question: &Value) -> SchedulingState {
     let mut state = SchedulingState::new(["ours".to_owned()]);
     for namespace in list("namespaces") {
         let labels = serde_json::from_value(namespace["metadata"]["labels"].clone()).unwrap();
-        state.apply_namespace(namespace["metadata"]["name"].as_str().unwrap(), labels);
+        state.apply_namespace(NamespaceLabels::new(namespace["metadata"]["name"].as_str().unwrap(), labels));
     }
     for node in list("nodes") {
         state.apply_node(NodeFacts::of(&serde_json::from_value(node).unwrap()));

@@ -13,6 +13,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::api::names::{CHARGED_QUEUE, GROUP_NAME, QUEUE_PATH};
+use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupKey, NodeFacts, PodFacts, Uid};
 use crate::cycle;
 use crate::cycle::explain::Refusal;
@@ -150,7 +151,7 @@ impl Cluster {
                 there.iter().for_each(|uid| self.delete_pod(uid));
             }
             Step::Namespace(at, Some(labels)) => {
-                self.state.apply_namespace(NAMESPACES[at], serde_json::from_value(labels.clone()).unwrap());
+                self.state.apply_namespace(NamespaceLabels::new(NAMESPACES[at], serde_json::from_value(labels.clone()).unwrap()));
                 self.namespaces.insert(NAMESPACES[at], namespace(NAMESPACES[at], &labels));
             }
             Step::Namespace(at, None) => {

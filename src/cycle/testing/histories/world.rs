@@ -9,6 +9,7 @@ use super::{Choice, Step};
 use crate::api::label_selector::LabelSelector;
 use crate::api::pod_facts::PodPhase;
 use crate::api::queue::DequeueStrategy;
+use crate::api::workload::NamespaceLabels;
 use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
 use crate::cycle::cache::{Member, State};
 use crate::cycle::plan::{Bind, Eviction};
@@ -266,7 +267,10 @@ impl World {
 
     pub(super) fn apply_namespace(&mut self) {
         match self.namespace {
-            Some(team) => self.state.apply_namespace("ns", team.then(|| ("team".to_owned(), "a".to_owned())).into_iter().collect()),
+            Some(team) => {
+                let labels = team.then(|| ("team".to_owned(), "a".to_owned())).into_iter().collect();
+                self.state.apply_namespace(NamespaceLabels::new("ns", labels));
+            }
             None => self.state.delete_namespace("ns"),
         }
     }
