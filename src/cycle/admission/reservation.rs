@@ -308,8 +308,13 @@ pub(in crate::cycle) fn is_backing_off(cache: &Cache, key: &GroupKey, now: Durat
 /// Ends the time and the back-off of a PodGroup that needs no member, as a change of its object may make it so, or that has ended (A5).
 pub(in crate::cycle) fn end_without_need(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
     let Some(group) = cache.groups.get_mut(key) else { return };
-    if !group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts) || has_ended(group, facts)) {
+    let satisfied = group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts));
+    if !satisfied && !group.facts.as_ref().is_some_and(|facts| has_ended(group, facts)) {
         return;
+    }
+    if satisfied {
+        timers.cancel(key, Timer::Precedence);
+        group.admission.precedence = Precedence::Whole;
     }
     let (AdmissionState::Pending { until } | AdmissionState::Inqueue { until, .. }) = &mut group.admission.state;
     *until = None;

@@ -25,7 +25,7 @@ impl SchedulingState {
         let missing = missing(group, facts);
         // The room of a victim is for another PodGroup, and a gang that is evicted needs none.
         let is_evicted = self.nominations.victims.contains_key(uid) || group.partial.eviction.is_some();
-        let was_whole = group.partial.had_placement() && group.counts.placed > 0;
+        let was_whole = gang::had_its_places(group, facts) && group.counts.placed > 0;
         let ends = facts.is_over() || facts.deleting;
         if facts.min_member < 2 || !was_whole || ends || is_evicted || self.nominations.kept_for(key).len() >= missing {
             return;
