@@ -18,14 +18,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// When it is decided next.
 #[derive(Debug, Default)]
-pub(in crate::cycle) struct Asking {
+pub(super) struct Asking {
     next: Duration,
     is_due: bool,
 }
 
 impl Asking {
     /// Returns when a cycle is to decide; none where nothing changed since the last decision.
-    pub(in crate::cycle) fn next(&self) -> Option<Duration> {
+    pub(super) fn next(&self) -> Option<Duration> {
         self.is_due.then_some(self.next)
     }
 

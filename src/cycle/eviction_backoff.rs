@@ -15,7 +15,7 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_sec
 
 /// The back-off of the pods with a refused eviction.
 #[derive(Debug, Default)]
-pub(in crate::cycle) struct EvictionBackoff {
+pub(super) struct EvictionBackoff {
     /// The number of refusals in a row, and the end of the back-off.
     pods: BTreeMap<Uid, (u32, Duration)>,
     /// The pods that back off now, by the end of the back-off.
@@ -45,7 +45,7 @@ impl EvictionBackoff {
     }
 
     /// When the next back-off ends.
-    pub(in crate::cycle) fn next(&self) -> Option<Duration> {
+    pub(super) fn next(&self) -> Option<Duration> {
         self.ends.first().map(|(at, _)| *at)
     }
 
@@ -57,7 +57,7 @@ impl EvictionBackoff {
     }
 
     /// A budget changed, so earlier refusals mean nothing.
-    pub(in crate::cycle) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.pods.clear();
         self.ends.clear();
     }

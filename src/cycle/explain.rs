@@ -318,7 +318,7 @@ pub struct Lack {
 
 impl Refusal {
     /// Whether a pod can never be placed as it is: a field, or a claim.
-    pub(in crate::cycle) const fn is_of_a_pod(&self) -> bool {
+    pub(super) const fn is_of_a_pod(&self) -> bool {
         matches!(self, Self::Unsupported(_) | Self::Faulty(_) | Self::Claim(_))
     }
 
@@ -356,7 +356,7 @@ impl Refusal {
     }
 
     /// The same refusal by a ceiling, with other amounts.
-    pub(in crate::cycle) fn with_ceiling(&self, ceiling: Ceiling) -> Self {
+    pub(super) fn with_ceiling(&self, ceiling: Ceiling) -> Self {
         if let Self::WithoutPreemption { refusal, why } = self {
             return Self::WithoutPreemption { refusal: Arc::new(refusal.with_ceiling(ceiling)), why: Arc::clone(why) };
         }

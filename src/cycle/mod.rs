@@ -96,7 +96,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
     plan.binds = state.take_supplied(now, policy.volume_timeout);
     plan.binds.extend(state.take_fulfilled(now, policy.rest_time()));
     for key in state.take_candidates(now) {
-        if !state.cache.groups.contains_key(&key) {
+        if !state.cache.groups().contains_key(&key) {
             continue;
         }
         if state.cache.is_foreign(&key) {
@@ -130,12 +130,12 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
         let has_rest = |group: &Group| {
             group.admission.reservation.is_some() && group.facts.as_ref().is_some_and(|facts| gang::is_satisfied(group, facts))
         };
-        let has_rest = state.cache.groups.get(&want.key).is_some_and(has_rest);
+        let has_rest = state.cache.groups().get(&want.key).is_some_and(has_rest);
         let is_exempt = partially_bound || has_rest || !state.nominations.kept_for(&want.key).is_empty();
         if let Some(blocked) = blocked.get_mut(&queue).filter(|_| !is_exempt) {
             // One with its minimum reserves nothing, and only its further members wait: it stays admitted.
             let satisfied = |group: &Group| group.facts.as_ref().is_some_and(|facts| gang::is_satisfied(group, facts));
-            if !state.cache.groups.get(&want.key).is_some_and(satisfied) {
+            if !state.cache.groups().get(&want.key).is_some_and(satisfied) {
                 state.revoke_admission(&want.key);
             }
             state.refuse(&want.key, &Arc::new(blocked.refuse_next()));
@@ -182,7 +182,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
     state.cache.notice_attempt(key);
     reservation::end_precedence(&mut state.cache, key, now);
     reservation::follow_rest(&mut state.cache, key, now, policy.rest_time());
-    let Some(group) = state.cache.groups.get(key) else { return Ok(None) };
+    let Some(group) = state.cache.groups().get(key) else { return Ok(None) };
     let Some(facts) = group.facts.clone() else {
         return if group.waiting.is_empty() { Ok(None) } else { Err(Refusal::NoGroup { name: Arc::clone(&key.name) }) };
     };
@@ -197,7 +197,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
         return Ok(None);
     }
     let want = want(state, key, &facts)?;
-    let Some(group) = state.cache.groups.get(key) else { return Ok(None) };
+    let Some(group) = state.cache.groups().get(key) else { return Ok(None) };
     if gang::asks_for_nothing(group, &facts) {
         // It has no turn, which would go by its rank and not by that of those who ask (P1).
         state.admit_without_reservation(key);
@@ -224,7 +224,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
 /// Refuses a PodGroup that cannot be placed as it is, and revokes an admission that its queue does not allow any more.
 fn check_queue(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts, has_all: bool) -> Result<(), Refusal> {
     // A PodGroup with all its nodes and without a waiting pod keeps them, whatever became of its queue (O1).
-    let satisfied = state.cache.groups.get(key).is_none_or(|group| gang::is_satisfied_with_members(group, facts));
+    let satisfied = state.cache.groups().get(key).is_none_or(|group| gang::is_satisfied_with_members(group, facts));
     if !has_all && let Some(refusal) = admit::unusable(&state.cache, facts) {
         // A5: before the turn of another PodGroup that could use the reservation, or a place (A8). One that is satisfied stays admitted.
         if !satisfied {
@@ -238,7 +238,7 @@ fn check_queue(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts, 
 
 /// Refuses a PodGroup that backs off after a failed bind or eviction.
 fn check_time(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Duration) -> Result<(), Refusal> {
-    let Some(group) = state.cache.groups.get(key) else { return Ok(()) };
+    let Some(group) = state.cache.groups().get(key) else { return Ok(()) };
     // Where no pod waits there is nothing to be tried again: members are missing.
     if group.retry.at.is_none_or(|at| at <= now) || group.waiting.is_empty() {
         return Ok(());
@@ -254,14 +254,14 @@ fn check_time(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now:
 fn check_nomination(state: &SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Result<(), Refusal> {
     let all_wait = |group: &Group| group.waiting.is_empty() || !gang::is_satisfied(group, facts);
     match state.nominated(key) {
-        Some(waits) if state.cache.groups.get(key).is_some_and(all_wait) => Err((**waits).clone()),
+        Some(waits) if state.cache.groups().get(key).is_some_and(all_wait) => Err((**waits).clone()),
         Some(_) | None => Ok(()),
     }
 }
 
 /// Returns what the PodGroup needs together, and its waiting members in order.
 fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Result<Want, Refusal> {
-    let Some(group) = state.cache.groups.get(key) else { return Ok(Want::new(key, Gang::default(), Vec::new())) };
+    let Some(group) = state.cache.groups().get(key) else { return Ok(Want::new(key, Gang::default(), Vec::new())) };
     let victims = state.nominations.victims_among(&group.members);
     let mut want = match gang::resolve_without(&state.cache, group, facts, &victims) {
         Ok(gang) => {
@@ -289,9 +289,9 @@ fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Resu
 
 /// Records why blocked members can never be placed as they are, whatever their PodGroup does.
 fn refuse_blocked(state: &mut SchedulingState, key: &GroupKey) {
-    let blocked: Vec<_> = state.cache.groups.get(key).map(|group| group.blocked.iter().cloned().collect()).unwrap_or_default();
+    let blocked: Vec<_> = state.cache.groups().get(key).map(|group| group.blocked.iter().cloned().collect()).unwrap_or_default();
     for uid in blocked {
-        let refusal = state.cache.pods.get(&uid).and_then(Member::blocked).map(Arc::new);
+        let refusal = state.cache.pods().get(&uid).and_then(Member::blocked).map(Arc::new);
         state.cache.refuse_pod(&uid, refusal.as_ref());
     }
 }

@@ -14,7 +14,7 @@ use super::state::SchedulingState;
 /// Returns the first member without a node; none where all members find nodes, or the nodes are not in the way.
 pub fn next_member(state: &mut SchedulingState, policy: &Policy, key: &GroupKey) -> Option<FirstRefused> {
     let cache = &state.cache;
-    let group = cache.groups.get(key)?;
+    let group = cache.groups().get(key)?;
     let facts = group.facts.clone()?;
     let gang = gang::resolve(cache, group, &facts).ok()?;
     let members = gang::in_order(cache, group, &gang);

@@ -131,5 +131,5 @@ fn priority(cache: &Cache, queue: &str) -> Reverse<i32> {
 /// Returns the used part of the share; the default where there are no shares because no queues contend.
 fn share(cache: &Cache, queue: &str) -> Share {
     let used = cache.accounting().quota().used(queue);
-    cache.sharing.shares.as_ref().map(|shares| Share::dominant(used, shares.of(queue))).unwrap_or_default()
+    cache.sharing().shares.as_ref().map(|shares| Share::dominant(used, shares.of(queue))).unwrap_or_default()
 }

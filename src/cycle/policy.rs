@@ -23,7 +23,7 @@ pub struct Policy {
 
 /// The time of an admission where it has no end: for the first back-off after a preemption in vain, for the time in which further members of
 /// others leave room (A7), and for what a PodGroup states beyond its minimum (A4).
-pub(in crate::cycle) const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Policy {
     /// For how long what a PodGroup states beyond its minimum stays reserved: for the time of an admission.

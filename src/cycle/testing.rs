@@ -1,9 +1,9 @@
 //! Facts for the tests of this folder and of the scheduler: the simplest ones, which a test changes as needed.
 
-pub(in crate::cycle) mod histories;
-pub(in crate::cycle) mod other_pods;
-pub(in crate::cycle) mod steps;
-pub(in crate::cycle) mod worlds;
+pub(super) mod histories;
+pub(super) mod other_pods;
+pub(super) mod steps;
+pub(super) mod worlds;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,11 +134,11 @@ pub(crate) fn taken_over(state: &SchedulingState, named: impl Fn(&Member) -> Opt
     let mut next = SchedulingState::new([DEFAULT_SCHEDULER.to_owned()]);
     cache.nodes().iter().for_each(|node| next.apply_node(NodeFacts::clone(node)));
     cache.queues().values().for_each(|queue| next.apply_queue(QueueFacts::clone(queue)));
-    cache.priority_classes.values().for_each(|class| next.apply_priority_class(class.clone()));
+    cache.priority_classes().values().for_each(|class| next.apply_priority_class(class.clone()));
     cache.groups().values().filter_map(|group| group.facts.as_ref()).for_each(|facts| next.apply_group(GroupFacts::clone(facts)));
     for (uid, foreign) in cache.accounting().pods().filter(|(_, pod)| pod.queue.is_none() && pod.stage == Stage::Observed) {
         let facts = running(pod("ns", uid.as_str().trim_start_matches("ns/"), "theirs", &[]), foreign.node.unwrap_or_default());
-        let (scheduler, deleting) = (Arc::from("another"), cache.leaving.contains_key(uid));
+        let (scheduler, deleting) = (Arc::from("another"), cache.leaving().contains_key(uid));
         next.apply_pod(PodFacts { scheduler, deleting, names_group: false, request: foreign.resources.clone(), ..facts });
     }
     for member in cache.pods().values() {

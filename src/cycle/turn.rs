@@ -57,7 +57,7 @@ pub(super) fn take_turn(
     plan: &mut Plan,
     unplaced: &mut Vec<Unplaced>,
 ) -> Turn {
-    let Some(facts) = state.cache.groups.get(&want.key).and_then(|group| group.facts.clone()) else { return Turn::Over };
+    let Some(facts) = state.cache.groups().get(&want.key).and_then(|group| group.facts.clone()) else { return Turn::Over };
     let mut turn = Ongoing { state, policy, queue, facts, now, plan, unplaced, gave_way: false };
     if want.remaining().is_empty() || want.gang.needed > 0 {
         if let Some(end) = turn.gang(&mut want) {
@@ -86,7 +86,7 @@ impl Want {
 
     /// Keeps the members without a place. Each of them has a turn from now on.
     fn keep_unplaced(&mut self, cache: &Cache) {
-        self.members.retain(|uid| cache.pods.get(uid).is_some_and(|member| member.assumed.is_none()));
+        self.members.retain(|uid| cache.pods().get(uid).is_some_and(|member| member.assumed.is_none()));
         self.next = 0;
     }
 
@@ -167,7 +167,7 @@ impl Ongoing<'_> {
             None => self.state.judge_group(&want.key, None),
         }
         // Once there is room it reserves its minimum.
-        let is_unreserved = self.state.cache.groups.get(&want.key).is_some_and(Group::is_unreserved);
+        let is_unreserved = self.state.cache.groups().get(&want.key).is_some_and(Group::is_unreserved);
         if let Some(ceiling) = ceiling.filter(|_| is_unreserved) {
             self.state.requeue.park_refused(&self.state.cache, &want.key, &Refusal::Ceiling(ceiling));
         }
@@ -176,11 +176,11 @@ impl Ongoing<'_> {
 
     /// Places what is needed together; what is not placed reserves the minimum.
     fn place_gang(&mut self, want: &mut Want, admitted: Admitted) -> Option<Turn> {
-        let reserved = self.state.cache.groups.get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
+        let reserved = self.state.cache.groups().get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
         // What its queues took of its minimum; by reclaim alone it is what it had reserved.
         let mut minimum = admitted.minimum.clone();
         if admitted.within_entitlement {
-            minimum = self.state.cache.groups.get(&want.key).map(|group| group.charged.clone()).unwrap_or_default();
+            minimum = self.state.cache.groups().get(&want.key).map(|group| group.charged.clone()).unwrap_or_default();
             minimum.add(&reserved);
         }
         // One that reclaim alone admits needs no victims where others give way.
@@ -229,7 +229,7 @@ impl Ongoing<'_> {
         }
         let members = members.get(..usize::try_from(needed).unwrap_or(usize::MAX)).unwrap_or(members);
         let cache = &mut self.state.cache;
-        let asked = if want.gang.needed > 0 { admit::requested(cache, &want.key) } else { request_of(&cache.pods, members) };
+        let asked = if want.gang.needed > 0 { admit::requested(cache, &want.key) } else { request_of(cache.pods(), members) };
         cache.that_give_way(&want.key, self.queue, members, &asked, ceiling)
     }
 
@@ -237,7 +237,7 @@ impl Ongoing<'_> {
     fn with_what_exceeds(&self, want: &Want, mut refusal: Refusal) -> Refusal {
         if let Refusal::Nodes { exceeds, .. } = &mut refusal {
             let least = admit::least(&self.state.cache, &want.key, &want.members, want.gang.needed);
-            let total = self.state.cache.accounting.ledger().total();
+            let total = self.state.cache.accounting().ledger().total();
             let over = |(dimension, asked): &(&ResourceName, Amount)| *asked > total.get(dimension);
             *exceeds = least.iter().find(over).filter(|_| !total.is_zero()).map(|(dimension, asked)| Exceeds {
                 dimension: dimension.clone(),
@@ -250,7 +250,7 @@ impl Ongoing<'_> {
 
     /// Places one member of a PodGroup that has its minimum.
     fn one_further(&mut self, want: &mut Want) {
-        let reserved = self.state.cache.groups.get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
+        let reserved = self.state.cache.groups().get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
         let one = want.remaining().get(..1).unwrap_or_default().to_vec();
         match self.leaves_room(&one).and_then(|()| self.place_before_others(want, &one, [1, 0])) {
             Err(refusal) => {
@@ -298,13 +298,13 @@ impl Ongoing<'_> {
     /// Checks that these further members leave room for what other PodGroups have reserved (A7).
     fn leaves_room(&self, members: &[Uid]) -> Result<(), Refusal> {
         let cache = &self.state.cache;
-        let quota = cache.accounting.quota();
+        let quota = cache.accounting().quota();
         // Where there is room beside all of it, nothing has to be computed by queue.
         let leaves = |facts: &PodFacts| {
             let beside_all = quota.leaves(&facts.request, cache.reserved_first().all());
             beside_all.or_else(|_| quota.leaves(&facts.request, &cache.reserved_before(self.queue, facts.created)))
         };
-        members.iter().filter_map(|uid| cache.pods.get(uid)).try_for_each(|member| leaves(&member.facts)).map_err(Refusal::Ceiling)
+        members.iter().filter_map(|uid| cache.pods().get(uid)).try_for_each(|member| leaves(&member.facts)).map_err(Refusal::Ceiling)
     }
 
     /// Reserves the minimum of a PodGroup without nodes. It is not admitted during its admission back-off.
@@ -388,7 +388,7 @@ impl Ongoing<'_> {
         self.state.cache.is_fifo(self.queue) && {
             let least = admit::least(&self.state.cache, &want.key, &want.members, want.gang.needed);
             let needed = usize::try_from(want.gang.needed.max(1)).unwrap_or(usize::MAX);
-            let accounting = &self.state.cache.accounting;
+            let accounting = self.state.cache.accounting();
             accounting.quota().ever_fits(self.queue, &least, accounting.ledger().offered())
                 && self.state.cache.could_ever_take(self.queue, &want.members, needed)
         }

@@ -44,7 +44,7 @@ pub(in crate::cycle) fn unusable(cache: &Cache, facts: &GroupFacts) -> Option<Re
     if facts.sub_groups {
         return Some(Refusal::SubGroups);
     }
-    let quota = cache.accounting.quota();
+    let quota = cache.accounting().quota();
     if let Err(fault) = quota.path(&facts.queue) {
         return Some(Refusal::Queue(fault));
     }
@@ -63,13 +63,13 @@ pub(in crate::cycle) fn unusable(cache: &Cache, facts: &GroupFacts) -> Option<Re
 /// nodes lack.
 pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid], within_nodes: bool) -> Result<Admitted, Refusal> {
     let Some((facts, asked, mut minimum)) = request_of(cache, key, needed) else { return Ok(Admitted::default()) };
-    let Some(group) = cache.groups.get(key) else { return Ok(Admitted::default()) };
+    let Some(group) = cache.groups().get(key) else { return Ok(Admitted::default()) };
     let reserved = cache.reserved(group);
     let within_entitlement = group.admission.within_entitlement;
     // A reservation is not requested again, but a queue may have been closed since.
     if reserved.covers(&asked) {
         minimum.add(reserved);
-        cache.accounting.fits_queue(&facts.queue, &Resources::new())?;
+        cache.accounting().fits_queue(&facts.queue, &Resources::new())?;
         return Ok(Admitted { minimum, within_entitlement, unreserved: None });
     }
     minimum.add(&asked);
@@ -77,7 +77,7 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid],
     // It stays as it was admitted until its members come.
     let stays = lacks_members && group.admission.unreserved.is_some();
     let own = group.admission.reservation.clone();
-    let mut trial = cache.accounting.trial();
+    let mut trial = cache.trial();
     own.iter().for_each(|reservation| trial.release_reservation(reservation));
     let fits = trial.accounting().fits_queue(&facts.queue, &asked);
     let there = if within_nodes { trial.accounting().quota().within_nodes(&asked) } else { Ok(()) };
@@ -97,9 +97,9 @@ pub(in crate::cycle) fn admit(cache: &mut Cache, key: &GroupKey, needed: &[Uid],
 
 /// Returns the facts of the PodGroup, its request (A1) and the charges of its members.
 fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<GroupFacts>, Resources, Resources)> {
-    let group = cache.groups.get(key)?;
+    let group = cache.groups().get(key)?;
     let facts = group.facts.clone()?;
-    let mut asked = cache::request_of(&cache.pods, needed);
+    let mut asked = cache::request_of(cache.pods(), needed);
     // The members know best what they request. What podgroup-controller wrote is an estimate from their template. Where it had its minimum,
     // what a user states beyond is the rest, which is reserved once (A4). One that needs no member asks for nothing.
     let begins = (group.admission.rest == Rest::Owed || !gang::had_its_places(group, &facts)) && !gang::is_satisfied(group, &facts);
@@ -114,14 +114,14 @@ fn request_of(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Option<(Arc<Grou
 /// Returns what the PodGroup asks for beyond the requests of these members, which are all that it needs now (A1).
 pub(in crate::cycle) fn beyond(cache: &Cache, key: &GroupKey, needed: &[Uid]) -> Resources {
     let Some((_, mut asked, _)) = request_of(cache, key, needed) else { return Resources::new() };
-    asked.sub(&cache::request_of(&cache.pods, needed));
+    asked.sub(&cache::request_of(cache.pods(), needed));
     asked
 }
 
 /// Returns the request of the PodGroup now (A1); empty where members are missing and it states no minResources.
 #[must_use]
 pub fn requested(cache: &Cache, key: &GroupKey) -> Resources {
-    let Some(group) = cache.groups.get(key) else { return Resources::new() };
+    let Some(group) = cache.groups().get(key) else { return Resources::new() };
     let gang = group.facts.as_ref().and_then(|facts| gang::resolve(cache, group, facts).ok());
     let members = gang.map(|gang| (gang::in_order(cache, group, &gang), gang.needed.max(1)));
     let needed = members.iter().flat_map(|(members, needed)| members.iter().take(usize::try_from(*needed).unwrap_or(usize::MAX)));
@@ -134,9 +134,9 @@ pub fn requested(cache: &Cache, key: &GroupKey) -> Resources {
 /// next call the same.
 #[must_use]
 pub fn shortages(cache: &Cache, key: &GroupKey, copy: &mut Option<Quota>) -> Vec<Explanation> {
-    let group = cache.groups.get(key).filter(|group| group.refusal.as_ref().is_some_and(|refusal| refusal.code().is_of_quota()));
+    let group = cache.groups().get(key).filter(|group| group.refusal.as_ref().is_some_and(|refusal| refusal.code().is_of_quota()));
     let Some((group, facts)) = group.and_then(|group| Some((group, group.facts.as_ref()?))) else { return Vec::new() };
-    let (quota, asked) = (cache.accounting.quota(), requested(cache, key));
+    let (quota, asked) = (cache.accounting().quota(), requested(cache, key));
     let reservation = group.admission.reservation.as_deref();
     let ceilings = match reservation.and_then(|name| Some((name, quota.reservation_of(name)?))) {
         None => quota.refusals(&facts.queue, &asked),
@@ -161,11 +161,10 @@ fn can_reclaim(cache: &mut Cache, own: Option<&str>, queue: &str, mut asked: Res
         }
     }
     cache.share_out();
-    let Cache { accounting, sharing, .. } = cache;
-    let mut trial = accounting.trial();
+    let (mut trial, shares) = cache.trial_and_shares();
     own.into_iter().for_each(|reservation| trial.release_reservation(reservation));
     let quota = trial.accounting().quota();
-    sharing.shares.as_ref().is_some_and(|shares| quota.can_reclaim(queue, &asked, shares))
+    shares.is_some_and(|shares| quota.can_reclaim(queue, &asked, shares))
 }
 
 /// Returns the least that the PodGroup requests in its turn. If that is too much, it can never be placed.
@@ -173,7 +172,7 @@ pub(in crate::cycle) fn least(cache: &Cache, key: &GroupKey, members: &[Uid], ne
     let count = usize::try_from(needed.max(1)).unwrap_or(usize::MAX);
     let mut least = request_of(cache, key, members.get(..count).unwrap_or(members)).map(|(_, asked, _)| asked).unwrap_or_default();
     // A minResources may be lower than the requests of the members. So many members of the smallest request need at least this.
-    let mut requests = members.iter().filter_map(|uid| cache.pods.get(uid)).map(|member| &member.facts.request);
+    let mut requests = members.iter().filter_map(|uid| cache.pods().get(uid)).map(|member| &member.facts.request);
     if let Some(mut smallest) = requests.next().cloned() {
         requests.for_each(|request| smallest.min_each(request));
         let mut needs = Resources::new();

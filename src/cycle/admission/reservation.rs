@@ -43,7 +43,7 @@ impl AdmissionBackoff {
 pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
     cancel_timeout(cache, timers, key);
     timers.cancel(key, Timer::Precedence);
-    if let Some(group) = cache.groups.get_mut(key) {
+    if let Some(group) = cache.group_mut(key) {
         group.admission.state = AdmissionState::default();
         group.admission.within_entitlement = false;
     }
@@ -53,7 +53,7 @@ pub(in crate::cycle) fn revoke(cache: &mut Cache, timers: &mut Timers, key: &Gro
 
 /// Admits a PodGroup that reserves nothing but what is `kept` for lost members: scheduling gates hold its members back (A4).
 pub(in crate::cycle) fn admit_without_reservation(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, kept: &Resources) {
-    let Some(group) = cache.groups.get(key) else { return };
+    let Some(group) = cache.groups().get(key) else { return };
     let (queue, reserved) = (cache.reserves_in(group), cache.reserved(group).clone());
     let mut stays = kept.clone();
     stays.min_each(&reserved);
@@ -70,7 +70,7 @@ pub(in crate::cycle) fn admit_without_reservation(cache: &mut Cache, timers: &mu
         }
         _ => revoke(cache, timers, key),
     }
-    if let Some(group) = cache.groups.get_mut(key) {
+    if let Some(group) = cache.group_mut(key) {
         if !minimum.is_zero() {
             minimum.add(&group.charged);
         }
@@ -81,9 +81,9 @@ pub(in crate::cycle) fn admit_without_reservation(cache: &mut Cache, timers: &mu
 
 /// Revokes the admission because the request changed. The PodGroup may be admitted anew, and its admission timeout stays as it was.
 pub(in crate::cycle) fn renew(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
-    let until = cache.groups.get(key).and_then(|group| group.admission.state.until());
+    let until = cache.groups().get(key).and_then(|group| group.admission.state.until());
     revoke(cache, timers, key);
-    if let Some(group) = cache.groups.get_mut(key) {
+    if let Some(group) = cache.group_mut(key) {
         group.admission.state = AdmissionState::Pending { until };
     }
 }
@@ -92,7 +92,7 @@ pub(in crate::cycle) fn renew(cache: &mut Cache, timers: &mut Timers, key: &Grou
 /// beyond its minimum, which it keeps for `time` from the first moment on.
 pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, time: Duration) {
     cancel_timeout(cache, timers, key);
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(group) = cache.group_mut(key) else { return };
     group.admission.rest = match group.admission.rest {
         Rest::Owed => Rest::Until(now.saturating_add(time)),
         Rest::Until(until) if until > now => Rest::Until(until),
@@ -119,7 +119,7 @@ pub(in crate::cycle) fn satisfied(cache: &mut Cache, timers: &mut Timers, key: &
 /// The minimum was placed. What its queues took beyond the charges of its members stays reserved, as far as the PodGroup states so much:
 /// `minimum` is what they took, with these charges.
 pub(in crate::cycle) fn keep_rest(cache: &mut Cache, key: &GroupKey, minimum: Resources) {
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(group) = cache.group_mut(key) else { return };
     let most = left_of(&minimum, group);
     group.admission.state = AdmissionState::Inqueue { minimum, until: None };
     keep_rest_of(cache, key, &most);
@@ -127,7 +127,7 @@ pub(in crate::cycle) fn keep_rest(cache: &mut Cache, key: &GroupKey, minimum: Re
 
 /// A further member was placed into what was reserved, which is gone with that. The rest stays reserved, as far as it was.
 pub(in crate::cycle) fn keep_rest_of(cache: &mut Cache, key: &GroupKey, reserved: &Resources) {
-    let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.clone()?))) else { return };
+    let Some((group, facts)) = cache.groups().get(key).and_then(|group| Some((group, group.facts.clone()?))) else { return };
     let mut rest = rest_of(group);
     rest.min_each(reserved);
     if let AdmissionState::Inqueue { minimum, .. } = &group.admission.state {
@@ -147,7 +147,7 @@ fn left_of(minimum: &Resources, group: &Group) -> Resources {
 /// A satisfied PodGroup stays admitted (A5), and the time of what it reserves beyond its minimum begins and ends (A4), also where its members
 /// wait for another reason.
 pub(in crate::cycle) fn follow_rest(cache: &mut Cache, key: &GroupKey, now: Duration, time: Duration) {
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(group) = cache.group_mut(key) else { return };
     if group.facts.as_ref().is_some_and(|facts| !facts.is_over() && is_satisfied_with_members(group, facts)) {
         if group.admission.rest == Rest::Owed {
             group.admission.rest = Rest::Until(now.saturating_add(time));
@@ -186,11 +186,11 @@ pub(in crate::cycle) fn release_for_nomination(cache: &mut Cache, timers: &mut T
     cancel_timeout(cache, timers, key);
     timers.cancel(key, Timer::Precedence);
     // The reservation may have been larger than the charge is now.
-    if cache.groups.get(key).is_some_and(|group| group.admission.reservation.is_some()) {
+    if cache.groups().get(key).is_some_and(|group| group.admission.reservation.is_some()) {
         quota_freed(cache, key);
     }
     cache.set_reservation(key, queue, &Resources::new());
-    if let Some(group) = cache.groups.get_mut(key) {
+    if let Some(group) = cache.group_mut(key) {
         group.admission.state = AdmissionState::SETTLED;
         group.admission.within_entitlement = false;
     }
@@ -199,7 +199,7 @@ pub(in crate::cycle) fn release_for_nomination(cache: &mut Cache, timers: &mut T
 
 /// Cancels the admission timeout of the PodGroup, if there is one.
 fn cancel_timeout(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
-    if let Some(AdmissionState::Inqueue { until, .. }) = cache.groups.get_mut(key).map(|group| &mut group.admission.state) {
+    if let Some(AdmissionState::Inqueue { until, .. }) = cache.group_mut(key).map(|group| &mut group.admission.state) {
         *until = None;
         timers.cancel(key, Timer::AdmissionTimeout);
     }
@@ -207,7 +207,7 @@ fn cancel_timeout(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
 
 /// The queue of the reservation has more room for other PodGroups.
 fn quota_freed(cache: &mut Cache, key: &GroupKey) {
-    let Some(group) = cache.groups.get(key) else { return };
+    let Some(group) = cache.groups().get(key) else { return };
     let own = group.facts.as_ref().map(|facts| Arc::from(facts.queue.as_str()));
     for queue in cache.reserves_in(group).into_iter().chain(own) {
         cache.changed(Wake::Quota(queue));
@@ -227,8 +227,8 @@ pub(in crate::cycle) fn reserve(
 ) {
     // A gang that waits for members that may never be created is not partially bound.
     let partially_bound = cache.is_partially_bound(key);
-    let reserved = cache.groups.get(key).map(|group| cache.reserved(group).clone()).unwrap_or_default();
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let reserved = cache.groups().get(key).map(|group| cache.reserved(group).clone()).unwrap_or_default();
+    let Some(group) = cache.group_mut(key) else { return };
     let Some(facts) = group.facts.clone() else { return };
     group.admission.within_entitlement = admitted.within_entitlement;
     let was = group.admission.state.until();
@@ -260,7 +260,7 @@ pub(in crate::cycle) fn reserve(
         begin_precedence(cache, timers, key, now, timeout);
     }
     // The former reservation may have been larger: the rest is free for other PodGroups.
-    if cache.groups.get(key).is_some_and(|group| !asked.covers(cache.reserved(group))) {
+    if cache.groups().get(key).is_some_and(|group| !asked.covers(cache.reserved(group))) {
         quota_freed(cache, key);
     }
     cache.set_reservation(key, &facts.queue, &asked);
@@ -272,7 +272,7 @@ pub(in crate::cycle) fn reserve(
 
 /// Begins the time in which further members of other PodGroups leave room for the reservation, unless it has begun or is over (A7).
 fn begin_precedence(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, timeout: Duration) {
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(group) = cache.group_mut(key) else { return };
     if group.admission.precedence == Precedence::Whole {
         // A reservation without an end would hold the others back for ever.
         let time = if timeout.is_zero() { WITHOUT_TIMEOUT } else { timeout };
@@ -285,7 +285,7 @@ fn begin_precedence(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now:
 
 /// Ends that time when it is over: members that wait for it are tried again.
 pub(in crate::cycle) fn end_precedence(cache: &mut Cache, key: &GroupKey, now: Duration) {
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(group) = cache.group_mut(key) else { return };
     if matches!(group.admission.precedence, Precedence::Until(until) if until <= now) {
         group.admission.precedence = Precedence::Over;
         cache.update_first(key);
@@ -295,19 +295,19 @@ pub(in crate::cycle) fn end_precedence(cache: &mut Cache, key: &GroupKey, now: D
 /// Ends the admission back-off: the PodGroup may be admitted at once. The next back-off is as long as it would have been after this one.
 pub(in crate::cycle) fn end_backoff(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
     timers.cancel(key, Timer::AdmissionBackoff);
-    if let Some(group) = cache.groups.get_mut(key) {
+    if let Some(group) = cache.group_mut(key) {
         group.admission.backoff.until = Duration::ZERO;
     }
 }
 
 /// Returns whether the PodGroup is in its admission back-off (A5).
 pub(in crate::cycle) fn is_backing_off(cache: &Cache, key: &GroupKey, now: Duration) -> bool {
-    cache.groups.get(key).is_some_and(|group| group.admission.backoff.until > now)
+    cache.groups().get(key).is_some_and(|group| group.admission.backoff.until > now)
 }
 
 /// Ends the time and the back-off of a PodGroup that needs no member, as a change of its object may make it so, or that has ended (A5).
 pub(in crate::cycle) fn end_without_need(cache: &mut Cache, timers: &mut Timers, key: &GroupKey) {
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(group) = cache.group_mut(key) else { return };
     let satisfied = group.facts.as_ref().is_some_and(|facts| is_satisfied(group, facts));
     if !satisfied && !group.facts.as_ref().is_some_and(|facts| has_ended(group, facts)) {
         return;
@@ -326,20 +326,20 @@ pub(in crate::cycle) fn end_without_need(cache: &mut Cache, timers: &mut Timers,
 /// Handles a preemption in vain. A reservation for which there is room is kept until the admission timeout. A reservation within the
 /// entitlement only (A3) is revoked at once: it counts as used, so victims would be evicted for room that no pod can use.
 pub(in crate::cycle) fn preempted_in_vain(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, timeout: Duration) {
-    let Some(group) = cache.groups.get(key).filter(|group| group.admission.within_entitlement) else { return };
+    let Some(group) = cache.groups().get(key).filter(|group| group.admission.within_entitlement) else { return };
     let Some((name, facts)) = group.admission.reservation.clone().zip(group.facts.clone()) else { return };
     let reserved = cache.reserved(group).clone();
     // A partially bound gang keeps the reservation that it needs to be finished.
     if cache.is_partially_bound(key) {
         return;
     }
-    let mut trial = cache.accounting.trial();
+    let mut trial = cache.trial();
     trial.release_reservation(&name);
     if trial.accounting().fits_queue(&facts.queue, &reserved).is_ok() {
         return;
     }
     drop(trial);
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(group) = cache.group_mut(key) else { return };
     group.admission.backoff.begin(now, if timeout.is_zero() { WITHOUT_TIMEOUT } else { timeout });
     let until = group.admission.backoff.until;
     // This comes first: it cancels the admission timeout, which is the same moment if the PodGroup was admitted just now.
@@ -349,7 +349,7 @@ pub(in crate::cycle) fn preempted_in_vain(cache: &mut Cache, timers: &mut Timers
 
 /// Shrinks the reservation by the charges of the members (A4), and ends it when no more nodes are needed.
 pub(in crate::cycle) fn shrink(cache: &mut Cache, key: &GroupKey) {
-    let Some(group) = cache.groups.get(key) else { return };
+    let Some(group) = cache.groups().get(key) else { return };
     let Some(facts) = group.facts.as_ref().filter(|_| group.admission.reservation.is_some()) else { return };
     let AdmissionState::Inqueue { minimum, .. } = &group.admission.state else { return };
     let reserved = cache.reserved(group).clone();
@@ -371,7 +371,7 @@ pub(in crate::cycle) fn shrink(cache: &mut Cache, key: &GroupKey) {
 
 /// Reserves the charge of a pod with a refused bind in the same step, so that no other PodGroup takes it.
 pub(in crate::cycle) fn reserve_refused_bind(cache: &mut Cache, key: &GroupKey, queue: &str, charged: &Resources) {
-    let Some(group) = cache.groups.get(key) else { return };
+    let Some(group) = cache.groups().get(key) else { return };
     if group.facts.as_ref().is_none_or(|facts| facts.queue != *queue || is_satisfied(group, facts) || facts.is_over()) {
         return;
     }
@@ -380,7 +380,7 @@ pub(in crate::cycle) fn reserve_refused_bind(cache: &mut Cache, key: &GroupKey, 
     // The charge and the reservation belong to the minimum, or the reservation would shrink at once.
     let mut least = group.charged.clone();
     least.add(&reserved);
-    let Some(group) = cache.groups.get_mut(key) else { return };
+    let Some(group) = cache.group_mut(key) else { return };
     match &mut group.admission.state {
         AdmissionState::Inqueue { minimum, .. } => minimum.max_each(&least),
         // Further members may wait behind another PodGroup; this part was admitted all the same.
@@ -391,7 +391,7 @@ pub(in crate::cycle) fn reserve_refused_bind(cache: &mut Cache, key: &GroupKey, 
 
 /// Ends the reservation of a PodGroup with binds that were refused for the whole `timeout` (0: never).
 pub(in crate::cycle) fn limit_while_refused(cache: &mut Cache, timers: &mut Timers, key: &GroupKey, now: Duration, timeout: Duration) {
-    let reserves = cache.groups.get(key).filter(|group| group.admission.reservation.is_some() && !timeout.is_zero());
+    let reserves = cache.groups().get(key).filter(|group| group.admission.reservation.is_some() && !timeout.is_zero());
     let Some(until) = reserves.and_then(|group| group.retry.since).map(|since| since.saturating_add(timeout)) else { return };
     if cache.is_partially_bound(key) {
         return;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Counts by key, in the order of the keys. A count of 0 has no entry.
 #[derive(Debug)]
-pub(in crate::cycle) struct Counter<K>(BTreeMap<K, usize>);
+pub(super) struct Counter<K>(BTreeMap<K, usize>);
 
 impl<K> Default for Counter<K> {
     fn default() -> Self {

@@ -58,6 +58,21 @@ impl Group {
 }
 
 impl Cache {
+    /// The shares hold for this cycle only: a placement took more from the demand than it added to the use.
+    pub(in crate::cycle) const fn shares_are_outdated(&mut self) {
+        self.sharing.outdated = true;
+    }
+
+    /// Takes the shares of this cycle, for [`restore_shares`](Self::restore_shares).
+    pub(in crate::cycle) const fn take_shares(&mut self) -> Option<Shares> {
+        self.sharing.shares.take()
+    }
+
+    /// Brings them back.
+    pub(in crate::cycle) fn restore_shares(&mut self, shares: Option<Shares>) {
+        self.sharing.shares = shares;
+    }
+
     /// The shares of all queues, as computed last; none where an input changed since.
     #[must_use]
     pub const fn shares(&self) -> Option<&Shares> {

@@ -48,11 +48,11 @@ pub struct Group {
     /// What is known of a gang of which only a part is bound.
     pub(in crate::cycle) partial: PartialGang,
     /// Whether it had ended ([`has_ended`](super::phase::has_ended)) at the last change.
-    pub(in crate::cycle) ended: bool,
+    pub(super) ended: bool,
     /// Whether it had all its nodes once, as far as this process has seen; see [`had_its_places`](super::gang::had_its_places).
-    pub(in crate::cycle) had_its_places: bool,
+    pub(super) had_its_places: bool,
     /// The queue and phase under which it is counted.
-    pub(in crate::cycle) filed: Option<(Arc<str>, Phase)>,
+    pub(super) filed: Option<(Arc<str>, Phase)>,
     /// Its part of the demand of its queue.
     pub(super) demand: Option<(Arc<str>, Resources)>,
     /// The larger of its demand and its reservation. The shares are computed from this.

@@ -20,13 +20,14 @@
 mod binds;
 mod budgets;
 mod changes;
-pub(in crate::cycle) mod counter;
+pub(super) mod counter;
 mod demands;
 mod foreign;
 pub mod gang;
 mod gives_way;
 mod group;
 mod holders;
+mod holds;
 mod nodes;
 mod other_pods;
 mod partial_gang;
@@ -91,36 +92,36 @@ pub struct Cache {
     /// The names of our schedulers. Their pods are placed here and charged to queues.
     schedulers: BTreeSet<String>,
     /// The resources that pods use on nodes and in queues.
-    pub(in crate::cycle) accounting: Accounting,
+    accounting: Accounting,
     /// The nodes, and which of them changed.
-    pub(in crate::cycle) nodes: Nodes,
+    nodes: Nodes,
     /// What kubelets say about CSI drivers, by node.
     csi_nodes: BTreeMap<Arc<str>, Arc<CsiNodeFacts>>,
     /// The pods that affinity, anti-affinity and spread count, ours and foreign, and those of them on nodes; and the volumes that they use.
-    pub(in crate::cycle) on_nodes: PlacedPods,
+    on_nodes: PlacedPods,
     /// Our waiting pods, by label set.
     waiting_with: BTreeMap<LabelSetId, BTreeSet<Uid>>,
     /// Those of our waiting pods that are refused because their namespace has too many selectors.
     refused_for_selectors: refused_for_selectors::RefusedForSelectors,
     /// The scheduling classes: the pods of a class are the same to every node.
-    pub(in crate::cycle) classes: Classes,
+    classes: Classes,
     /// Finds the best node for a pod.
-    pub(in crate::cycle) finder: NodeFinder,
+    finder: NodeFinder,
     /// Our pods.
-    pub(in crate::cycle) pods: ByKey<Uid, Member>,
+    pods: ByKey<Uid, Member>,
     /// The priorities of our pods that have a node.
-    pub(in crate::cycle) placed_priorities: Counter<i32>,
+    placed_priorities: Counter<i32>,
     /// The pods of other schedulers.
     foreign: foreign::ForeignPods,
     /// The nodes that are nominated for them.
-    pub(in crate::cycle) nominated_by_others: NominatedByOthers,
+    nominated_by_others: NominatedByOthers,
     /// Our pods with a nominated place.
-    pub(super) nominated: BTreeSet<Uid>,
+    nominated: BTreeSet<Uid>,
     /// The terminating pods that are charged to a node, ours and foreign, each with its grace period.
-    pub(in crate::cycle) leaving: BTreeMap<Uid, Duration>,
+    leaving: BTreeMap<Uid, Duration>,
     /// Every PodGroup that exists or that a pod names.
-    pub(in crate::cycle) groups: ByKey<GroupKey, Group>,
-    pub(in crate::cycle) priority_classes: BTreeMap<String, PriorityClassFacts>,
+    groups: ByKey<GroupKey, Group>,
+    priority_classes: BTreeMap<String, PriorityClassFacts>,
     /// The disruption budgets.
     budgets: Arc<BTreeMap<BudgetKey, BudgetFacts>>,
     queues: queues::Queues,
@@ -137,7 +138,7 @@ pub struct Cache {
     /// How much the nodes could ever take, as far as it was counted since a node changed (A6).
     room_if_empty: nodes::RoomIfEmpty,
     /// What the queues want, and the shares that follow.
-    pub(in crate::cycle) sharing: Sharing,
+    sharing: Sharing,
     /// What pods that wait for nodes below a capability are told, as decided last.
     answers: Answers,
     may_ask_for_nodes: bool,
@@ -188,22 +189,22 @@ impl Cache {
     }
 
     /// Takes the changes since the last call, in their order.
-    pub(in crate::cycle) fn take_changes(&mut self) -> Vec<Change> {
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
     /// Adds a change.
-    pub(in crate::cycle) fn changed(&mut self, change: impl Into<Change>) {
+    pub(super) fn changed(&mut self, change: impl Into<Change>) {
         self.changes.push(change.into());
     }
 
     /// Takes the objects with a status that may have changed since the last call.
-    pub(in crate::cycle) fn take_dirty(&mut self) -> Dirty {
+    pub(super) fn take_dirty(&mut self) -> Dirty {
         std::mem::take(&mut self.dirty)
     }
 
     /// The queues with a status that may have changed.
-    pub(in crate::cycle) const fn dirty_queues(&self) -> &BTreeSet<Arc<str>> {
+    pub(super) const fn dirty_queues(&self) -> &BTreeSet<Arc<str>> {
         &self.dirty.queues
     }
 
@@ -229,6 +230,48 @@ impl Cache {
     #[must_use]
     pub const fn groups(&self) -> &ByKey<GroupKey, Group> {
         &self.groups
+    }
+
+    /// Returns what is remembered of the PodGroup, to change it.
+    pub(super) fn group_mut(&mut self, key: &GroupKey) -> Option<&mut Group> {
+        self.groups.get_mut(key)
+    }
+
+    /// The pods that affinity, anti-affinity and spread count.
+    pub(super) const fn on_nodes(&self) -> &PlacedPods {
+        &self.on_nodes
+    }
+
+    /// The scheduling classes.
+    pub(super) const fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// The nodes that are nominated for the pods of other schedulers.
+    pub(super) const fn nominated_by_others(&self) -> &NominatedByOthers {
+        &self.nominated_by_others
+    }
+
+    /// The terminating pods that are charged to a node, each with its grace period.
+    pub(in crate::cycle) const fn leaving(&self) -> &BTreeMap<Uid, Duration> {
+        &self.leaving
+    }
+
+    /// The priority classes, by name.
+    #[cfg(test)]
+    pub(in crate::cycle) const fn priority_classes(&self) -> &BTreeMap<String, PriorityClassFacts> {
+        &self.priority_classes
+    }
+
+    /// What the queues want, and the shares that follow.
+    pub(in crate::cycle) const fn sharing(&self) -> &Sharing {
+        &self.sharing
+    }
+
+    /// The lowest priority of our pods that have a node.
+    #[cfg(test)]
+    pub(super) fn lowest_placed(&self) -> Option<i32> {
+        self.placed_priorities.lowest().copied()
     }
 
     /// The names of our schedulers.
@@ -259,7 +302,7 @@ impl Cache {
     }
 
     /// Returns the lowest priority that a pod with a node may have as a victim; none where no pod has a node.
-    pub(in crate::cycle) fn lowest_priority(&self) -> Option<i32> {
+    pub(super) fn lowest_priority(&self) -> Option<i32> {
         // A class may give a pod a lower priority than its own.
         self.placed_priorities.lowest().copied().into_iter().chain(self.priority_classes.values().map(|class| class.value)).min()
     }
@@ -282,7 +325,7 @@ impl Cache {
     }
 
     /// Notes that the charge of a pod to a node and a queue changed.
-    pub(in crate::cycle) fn charge_changed(&mut self, node: Option<&str>, queue: Option<&str>, freed: bool) {
+    pub(super) fn charge_changed(&mut self, node: Option<&str>, queue: Option<&str>, freed: bool) {
         if let Some(node) = node {
             self.nodes.touch_name(node);
         }
@@ -299,7 +342,7 @@ impl Cache {
 
     /// Keeps what is collected for a status write small where no status is written: objects that are gone are forgotten. `longer` says
     /// whether so many entries are too many for so many objects.
-    pub(in crate::cycle) fn bound_dirty(&mut self, longer: impl Fn(usize, usize) -> bool) {
+    pub(super) fn bound_dirty(&mut self, longer: impl Fn(usize, usize) -> bool) {
         if longer(self.dirty.pods.len(), self.pods.len()) {
             let pods = &self.pods;
             self.dirty.pods.retain(|uid| pods.contains_key(uid));

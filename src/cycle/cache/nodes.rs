@@ -111,10 +111,17 @@ impl Cache {
     }
 
     /// Drops the unused classes if there are too many of them, and what was counted for them.
-    pub(in crate::cycle) fn tidy_classes(&mut self) {
-        if self.classes.tidy(&mut self.on_nodes) {
+    pub(in crate::cycle) fn tidy_classes(&mut self) -> bool {
+        let forgot = self.classes.tidy(&mut self.on_nodes);
+        if forgot {
             self.room_if_empty.clear();
         }
+        forgot
+    }
+
+    /// Forgets the places of deleted queues in which nothing is charged or reserved any more (T3).
+    pub(in crate::cycle) fn forget_unused_places(&mut self) {
+        self.accounting.forget_unused_places();
     }
 
     /// Removes a node. Its pods stay charged to its name.

@@ -16,7 +16,7 @@ const MOST_AT_ONCE: usize = 16;
 impl Cache {
     /// Records a pod, and where it counts; none where it has no node or has ended. The terms of a pod that is refused for its fields count
     /// for nothing: they may be what it is refused for, and take no room from those of other pods.
-    pub(in crate::cycle) fn count_on(&mut self, facts: &PodFacts, place: Option<Place>) {
+    pub(super) fn count_on(&mut self, facts: &PodFacts, place: Option<Place>) {
         let left = self.interested_on_its_node(&facts.uid);
         let is_refused = facts.node.is_none() && place.is_none() && !(facts.unsupported.is_empty() && facts.faults.is_empty());
         let without_terms = is_refused.then(|| PodFacts { terms: Arc::default(), ..facts.clone() });

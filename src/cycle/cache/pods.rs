@@ -341,7 +341,7 @@ impl Cache {
     }
 
     /// Puts the pod into the counts of its PodGroup.
-    pub(in crate::cycle) fn attach(&mut self, mut member: Member) {
+    pub(super) fn attach(&mut self, mut member: Member) {
         member.of_earlier = self.ran_for_an_earlier_group(&member.facts);
         if member.state() == State::Waiting {
             self.join_class(&mut member);

@@ -11,7 +11,7 @@ use super::{Cache, Group};
 
 /// How much older a member beyond the minimum must be than the members of another minimum to come first: a stream of new PodGroups does not
 /// hold it back for ever.
-pub(in crate::cycle) const MINIMUMS_PASS: SignedDuration = SignedDuration::from_secs(30);
+pub(super) const MINIMUMS_PASS: SignedDuration = SignedDuration::from_secs(30);
 
 /// The rank of a PodGroup within its queue; the smallest comes first (P1).
 #[derive(Clone, Debug, PartialEq, Eq)]

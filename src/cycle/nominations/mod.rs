@@ -56,7 +56,7 @@ pub const NOMINATION_MARGIN: Duration = Duration::from_secs(60);
 pub const LONGEST_GRACE: Duration = Duration::from_secs(600);
 
 /// The back-off of a PodGroup after a withdrawn nomination.
-pub(in crate::cycle) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+pub(super) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 impl Nominations {
     /// Returns the deadline of a nomination: the longest grace period of its victims, at most [`LONGEST_GRACE`], and
@@ -64,37 +64,37 @@ impl Nominations {
     /// its own.
     #[must_use]
     pub(in crate::cycle) fn deadline(&self, cache: &Cache, places: &[Placement], victims: &[Uid], now: Duration) -> Duration {
-        let tree = cache.accounting.quota().tree();
+        let tree = cache.accounting().quota().tree();
         let nodes: BTreeSet<&str> = places.iter().map(|place| &*place.node).collect();
         let ways: BTreeSet<Arc<str>> =
             places.iter().flat_map(|place| tree.way(&place.queue)).filter(|queue| **queue != *ROOT_QUEUE).collect();
         let matters = |uid: &Uid| {
-            let pod = cache.accounting.pod(uid);
+            let pod = cache.accounting().pod(uid);
             let shares = |queue: &str| tree.way(queue).iter().any(|above| ways.contains(above));
             pod.is_some_and(|pod| pod.node.is_some_and(|node| nodes.contains(node)) || pod.queue.is_some_and(shares))
         };
-        let grace = |uid: &Uid| cache.pods.get(uid).map(|member| member.facts.grace);
-        let others = cache.leaving.iter().filter(|(uid, _)| matters(uid)).map(|(_, grace)| *grace);
+        let grace = |uid: &Uid| cache.pods().get(uid).map(|member| member.facts.grace);
+        let others = cache.leaving().iter().filter(|(uid, _)| matters(uid)).map(|(_, grace)| *grace);
         let victims = self.victims().filter(|uid| matters(uid)).chain(victims).filter_map(grace);
         let longest = others.chain(victims).map(|grace| grace.min(LONGEST_GRACE)).max();
         now.saturating_add(longest.unwrap_or_default()).saturating_add(NOMINATION_MARGIN)
     }
 
     /// Returns the terminating pods and the victims of nominations. They count as gone in a search for victims.
-    pub(in crate::cycle) fn terminating_or_victims(&self, cache: &Cache) -> BTreeSet<Uid> {
-        cache.leaving.keys().chain(self.victims.keys()).cloned().collect()
+    pub(super) fn terminating_or_victims(&self, cache: &Cache) -> BTreeSet<Uid> {
+        cache.leaving().keys().chain(self.victims.keys()).cloned().collect()
     }
 
     /// Returns why the PodGroup waits while it is nominated; none where it is not.
     #[must_use]
-    pub(in crate::cycle) fn nominated(&self, key: &GroupKey) -> Option<&Arc<Refusal>> {
+    pub(super) fn nominated(&self, key: &GroupKey) -> Option<&Arc<Refusal>> {
         self.gangs.get(key).map(|nomination| &nomination.refusal)
     }
 
     /// The nominated resources of a queue: in it and all below it, and in itself.
     #[must_use]
-    pub(in crate::cycle) fn in_queue(&self, cache: &Cache, queue: &str) -> (Resources, Resources) {
-        let tree = cache.accounting.quota().tree();
+    pub(super) fn in_queue(&self, cache: &Cache, queue: &str) -> (Resources, Resources) {
+        let tree = cache.accounting().quota().tree();
         let (mut all, mut own) = (Resources::new(), Resources::new());
         for (leaf, nominated) in &self.queues {
             if tree.way(leaf).iter().any(|above| **above == *queue) {
@@ -110,7 +110,7 @@ impl Nominations {
 
 /// Returns the nominated PodGroup of the pod where these new facts of the pod break its nomination.
 pub(in crate::cycle) fn broken_by_pod(cache: &Cache, facts: &PodFacts) -> Option<GroupKey> {
-    let known = cache.pods.get(&facts.uid).filter(|known| known.nominated.is_some() && cache.serves(&facts.scheduler))?;
+    let known = cache.pods().get(&facts.uid).filter(|known| known.nominated.is_some() && cache.serves(&facts.scheduler))?;
     let old = &known.facts;
     let same = (&old.group, &old.task, &old.request, &old.constraints, old.preemptable)
         == (&facts.group, &facts.task, &facts.request, &facts.constraints, facts.preemptable);
@@ -119,6 +119,6 @@ pub(in crate::cycle) fn broken_by_pod(cache: &Cache, facts: &PodFacts) -> Option
 }
 
 /// Whether these new facts of a PodGroup break its nomination. The status does not matter: this scheduler writes it.
-pub(in crate::cycle) fn is_broken_by_group(cache: &Cache, facts: &GroupFacts) -> bool {
-    cache.groups.get(&facts.key).and_then(|group| group.facts.as_ref()).is_some_and(|old| !old.asks_the_same(facts))
+pub(super) fn is_broken_by_group(cache: &Cache, facts: &GroupFacts) -> bool {
+    cache.groups().get(&facts.key).and_then(|group| group.facts.as_ref()).is_some_and(|old| !old.asks_the_same(facts))
 }

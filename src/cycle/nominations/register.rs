@@ -28,7 +28,7 @@ pub(in crate::cycle) struct Nominations {
     /// The PodGroups for which places on each node are kept. No entry is empty.
     pub(super) kept_on: BTreeMap<Arc<str>, BTreeSet<GroupKey>>,
     /// The nominations for which something changed.
-    pub(in crate::cycle) changed: BTreeSet<GroupKey>,
+    pub(super) changed: BTreeSet<GroupKey>,
     /// The nominations that were withdrawn since the last cycle, and why, of a bounded set.
     pub(in crate::cycle) failed: BTreeMap<GroupKey, &'static str>,
     /// The same by number, so that no further pod is evicted for them.
@@ -36,7 +36,7 @@ pub(in crate::cycle) struct Nominations {
     /// Whether the next cycle reads from the pods what an earlier leader has nominated.
     pub(in crate::cycle) to_be_read: bool,
     /// The number of the last nomination.
-    pub(in crate::cycle) last: u64,
+    pub(super) last: u64,
 }
 
 /// The nomination of one gang.

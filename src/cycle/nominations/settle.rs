@@ -9,7 +9,6 @@ use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::filter::lasting_refusal;
 use crate::cycle::placement::placer::{Attempt, Pod};
-use crate::cycle::placement::topology::place::Place;
 use crate::resources::Resources;
 
 use super::Nominations;
@@ -24,10 +23,10 @@ pub(in crate::cycle) enum Outlook {
 /// Returns what has become of the nomination of the PodGroup.
 pub(in crate::cycle) fn outlook(cache: &Cache, nominations: &Nominations, key: &GroupKey) -> Outlook {
     let Some(nomination) = nominations.gangs.get(key) else { return Outlook::Waits };
-    let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else {
+    let Some((group, facts)) = cache.groups().get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else {
         return Outlook::Broken("group_gone");
     };
-    let quota = cache.accounting.quota();
+    let quota = cache.accounting().quota();
     let takes_none = |queue: &str| quota.path(queue).is_err() || quota.closed_by(queue).is_some() || cache.node_groups(queue).is_some();
     if nomination.places.iter().any(|place| takes_none(&place.queue)) {
         return Outlook::Broken("queue");
@@ -36,7 +35,7 @@ pub(in crate::cycle) fn outlook(cache: &Cache, nominations: &Nominations, key: &
         return Outlook::Broken("node");
     }
     let nominated = |task: Option<&str>| {
-        let of_task = |uid: &Uid| task.is_none_or(|task| cache.pods.get(uid).is_some_and(|member| member.facts.task() == task));
+        let of_task = |uid: &Uid| task.is_none_or(|task| cache.pods().get(uid).is_some_and(|member| member.facts.task() == task));
         u32::try_from(nomination.places.iter().filter(|place| of_task(&place.uid)).count()).unwrap_or(u32::MAX)
     };
     let tasks = gang::missing_tasks(group, facts);
@@ -48,8 +47,8 @@ pub(in crate::cycle) fn outlook(cache: &Cache, nominations: &Nominations, key: &
 
 /// Whether the node exists and could take the pod without the victims.
 fn could_take(cache: &Cache, place: &Placement) -> bool {
-    let Some(node) = cache.nodes.id(&place.node).and_then(|id| cache.node(id)) else { return false };
-    let Some(member) = cache.pods.get(&place.uid) else { return false };
+    let Some(node) = cache.nodes().id(&place.node).and_then(|id| cache.node(id)) else { return false };
+    let Some(member) = cache.pods().get(&place.uid) else { return false };
     lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &node).is_none()
 }
 
@@ -68,18 +67,7 @@ fn settle_without(
 ) -> Result<Vec<Placement>, Refusal> {
     let all: Vec<Placement> = nominations.gangs.values().flat_map(|nomination| nomination.places.iter().cloned()).collect();
     let own = nominations.gangs.get(key).map(|nomination| nomination.places.as_slice()).unwrap_or_default();
-    for place in &all {
-        cache.accounting.withdraw(&place.uid);
-        cache.on_nodes.take(&place.uid);
-    }
-    let placed = place_nominated(cache, key, own, gone, keep);
-    // The placed members are charged already, and this changes nothing for them.
-    for place in &all {
-        if cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources) {
-            cache.on_nodes.put(&place.uid, Place::nominated(&place.node));
-        }
-    }
-    placed
+    cache.beside_nominated(&all, |cache| place_nominated(cache, key, own, gone, keep))
 }
 
 fn place_nominated(
@@ -111,21 +99,21 @@ fn place_nominated(
 /// Whether the queue has a right to these places, where it must not borrow for them (S3). What it borrows for preemptable pods does not count:
 /// these came after the nomination.
 fn is_due(cache: &mut Cache, key: &GroupKey, queue: &str, places: &[Placement], gone: &BTreeSet<Uid>) -> Result<(), Refusal> {
-    let keeps = |place: &Placement| cache.pods.get(&place.uid).is_some_and(|member| !member.facts.preemptable);
+    let keeps = |place: &Placement| cache.pods().get(&place.uid).is_some_and(|member| !member.facts.preemptable);
     if cache.may_borrow(key) && !places.iter().any(keeps) {
         return Ok(());
     }
     let mut asked = Resources::new();
     places.iter().for_each(|place| asked.add(&place.resources));
-    if cache.accounting.quota().within_entitlement(queue, &asked).is_ok() {
+    if cache.accounting().quota().within_entitlement(queue, &asked).is_ok() {
         return Ok(());
     }
     let borrows = |member: &Member| {
-        let group = cache.groups.get(&member.facts.group).and_then(|group| group.facts.as_ref());
+        let group = cache.groups().get(&member.facts.group).and_then(|group| group.facts.as_ref());
         member.state() == PodState::Placed && member.facts.preemptable && group.is_none_or(|group| group.preemptable)
     };
-    let borrowers: Vec<Uid> = cache.pods.iter().filter(|(_, member)| borrows(member)).map(|(uid, _)| uid.clone()).collect();
-    let mut trial = cache.accounting.trial();
+    let borrowers: Vec<Uid> = cache.pods().iter().filter(|(_, member)| borrows(member)).map(|(uid, _)| uid.clone()).collect();
+    let mut trial = cache.trial();
     borrowers.iter().chain(gone).for_each(|uid| _ = trial.set_aside(uid));
     trial.accounting().quota().within_entitlement(queue, &asked)?;
     Ok(())
@@ -159,11 +147,11 @@ pub(in crate::cycle) fn helpful<'a>(
 ) -> impl Iterator<Item = &'a Uid> {
     let on_nodes = matches!(refusal, Refusal::Nodes { tally, .. } if tally.lacks().is_some());
     let ceiling = if let Refusal::Ceiling(ceiling) = refusal { Some(ceiling) } else { None };
-    let below = ceiling.map(|ceiling| cache.accounting.quota().tree().subtree(&ceiling.queue)).unwrap_or_default();
+    let below = ceiling.map(|ceiling| cache.accounting().quota().tree().subtree(&ceiling.queue)).unwrap_or_default();
     // What a pod outside our queues gives back is there for all of them (N2).
     let is_of_total = ceiling.is_some_and(|ceiling| matches!(ceiling.bound, Bound::Cluster | Bound::Entitlement));
-    cache.leaving.keys().chain(nominations.victims.keys()).filter(move |uid| {
-        let pod = cache.accounting.pod(uid);
+    cache.leaving().keys().chain(nominations.victims.keys()).filter(move |uid| {
+        let pod = cache.accounting().pod(uid);
         let frees = |node: &str| on_nodes && nodes.contains(node);
         pod.is_some_and(|pod| pod.node.is_some_and(frees) || pod.queue.map_or(is_of_total, |queue| below.contains(queue)))
     })

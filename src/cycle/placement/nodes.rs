@@ -19,7 +19,7 @@ pub struct NodeId(u32);
 impl NodeId {
     /// Returns the number of the first node.
     #[cfg(test)]
-    pub(in crate::cycle) const fn first() -> Self {
+    pub(super) const fn first() -> Self {
         Self(0)
     }
 

@@ -47,10 +47,10 @@ pub(in crate::cycle) fn nominate_again(state: &mut SchedulingState, policy: &Pol
 }
 
 fn nominate_all(state: &mut SchedulingState, policy: &Policy, named: BTreeSet<GroupRank>, now: Duration) -> Vec<GroupKey> {
-    let leaving: Vec<Uid> = state.cache.leaving.keys().cloned().collect();
+    let leaving: Vec<Uid> = state.cache.leaving().keys().cloned().collect();
     let (mut left, mut done) = (MOST_STEPS, Vec::new());
     for GroupRank { key, .. } in named {
-        let members = state.cache.groups.get(&key).map_or(0, |group| group.waiting.len());
+        let members = state.cache.groups().get(&key).map_or(0, |group| group.waiting.len());
         let Some(rest) = left.checked_sub(leaving.len().saturating_add(members)) else { break };
         left = rest;
         if nominate_one(state, policy, &key, &leaving, now).is_some() {
@@ -62,14 +62,14 @@ fn nominate_all(state: &mut SchedulingState, policy: &Policy, named: BTreeSet<Gr
 
 /// The PodGroups with a waiting member that names a node, in order.
 fn with_names(cache: &Cache) -> BTreeSet<GroupRank> {
-    let names = |uid: &Uid| cache.pods.get(uid).is_some_and(|member| member.facts.nominated_node.is_some());
-    let named = cache.groups.values().filter(|group| group.waiting.iter().any(names));
+    let names = |uid: &Uid| cache.pods().get(uid).is_some_and(|member| member.facts.nominated_node.is_some());
+    let named = cache.groups().values().filter(|group| group.waiting.iter().any(names));
     named.filter_map(|group| Some(cache.rank(group, group.facts.as_ref()?))).collect()
 }
 
 /// Nominates one PodGroup again. None where it is given up.
 fn nominate_one(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, leaving: &[Uid], now: Duration) -> Option<()> {
-    let group = state.cache.groups.get(key)?;
+    let group = state.cache.groups().get(key)?;
     let facts = group.facts.clone()?;
     if admit::unusable(&state.cache, &facts).is_some() {
         return None;
@@ -96,7 +96,7 @@ fn nominate_one(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, le
     };
     let queue: Arc<str> = Arc::from(facts.queue.as_str());
     let place = |(uid, node): (Uid, Arc<str>)| {
-        let resources = state.cache.pods.get(&uid)?.facts.request.clone();
+        let resources = state.cache.pods().get(&uid)?.facts.request.clone();
         Some(Placement { uid, node, queue: Arc::clone(&queue), resources })
     };
     let places: Vec<Placement> = places.into_iter().filter_map(place).collect();
@@ -107,7 +107,7 @@ fn nominate_one(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, le
 /// The members that are nominated: as many as the gang needs, those with names first; where it has its minimum, those with names.
 fn members(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Named> {
     let named = |uid: Uid| {
-        let node = cache.pods.get(&uid).and_then(|member| member.facts.nominated_node.clone());
+        let node = cache.pods().get(&uid).and_then(|member| member.facts.nominated_node.clone());
         (uid, node)
     };
     let names_first = |members: &mut Vec<Named>| members.sort_by_key(|(_, node)| Reverse(node.is_some()));
@@ -118,8 +118,9 @@ fn members(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Named> {
         return all;
     }
     let mut missing = gang.tasks.clone();
-    let (of_tasks, others): (Vec<Named>, Vec<Named>) =
-        all.into_iter().partition(|(uid, _)| cache.pods.get(uid).is_some_and(|member| gang::counts_for_task(&mut missing, &member.facts)));
+    let (of_tasks, others): (Vec<Named>, Vec<Named>) = all
+        .into_iter()
+        .partition(|(uid, _)| cache.pods().get(uid).is_some_and(|member| gang::counts_for_task(&mut missing, &member.facts)));
     let needed = usize::try_from(gang.needed).unwrap_or(usize::MAX);
     let mut members: Vec<Named> = of_tasks.into_iter().chain(others).take(needed).collect();
     // A member that may go anywhere must not take the room of one that may not.
@@ -130,7 +131,7 @@ fn members(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Named> {
 /// Returns the nodes of all these members, with these pods set aside as if they were gone; or why they do not fit. Nothing has changed then.
 fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members: &[Named], aside: &[Uid]) -> Result<Places, Refusal> {
     let SchedulingState { cache, .. } = state;
-    let queue = cache.groups.get(key).and_then(|group| group.facts.as_ref()).map(|facts| facts.queue.clone()).unwrap_or_default();
+    let queue = cache.groups().get(key).and_then(|group| group.facts.as_ref()).map(|facts| facts.queue.clone()).unwrap_or_default();
     let preemptable = cache.may_borrow(key);
     let (mut placer, beside) = cache.placer(key, &queue, policy.placement);
     aside.iter().for_each(|uid| placer.trial().set_aside(uid));

@@ -56,7 +56,7 @@ pub(super) fn search(
 }
 
 fn class(cache: &Cache, uid: &Uid) -> Option<ClassId> {
-    cache.pods.get(uid)?.class
+    cache.pods().get(uid)?.class
 }
 
 /// Returns the members that some node would take without our pods, and the first ones whatever they request.
@@ -65,16 +65,16 @@ fn that_fit_somewhere(cache: &Cache, members: &[Uid], first: usize) -> Vec<Uid> 
     if kinds.len() < 2 {
         return members.to_vec();
     }
-    let most = MOST_LOOKS.checked_div(cache.nodes.iter().count()).unwrap_or(usize::MAX).max(MOST_KINDS);
+    let most = MOST_LOOKS.checked_div(cache.nodes().iter().count()).unwrap_or(usize::MAX).max(MOST_KINDS);
     let fits: BTreeMap<ClassId, bool> =
-        kinds.into_iter().take(most).filter_map(|id| Some((id, fits_somewhere(cache, cache.classes.get(id)?)))).collect();
+        kinds.into_iter().take(most).filter_map(|id| Some((id, fits_somewhere(cache, cache.classes().get(id)?)))).collect();
     let stays = |(at, uid): &(usize, &Uid)| *at < first || class(cache, uid).and_then(|id| fits.get(&id)).copied().unwrap_or(true);
     members.iter().enumerate().filter(stays).map(|(_, uid)| uid.clone()).collect()
 }
 
 fn fits_somewhere(cache: &Cache, class: &Class) -> bool {
-    cache.nodes.ids().filter_map(|id| cache.node(id)).any(|node| {
-        cache.accounting.ledger().fits_without_our_pods(&node.facts.name, &class.request)
+    cache.nodes().ids().filter_map(|id| cache.node(id)).any(|node| {
+        cache.accounting().ledger().fits_without_our_pods(&node.facts.name, &class.request)
             && lasting_refusal(&class.constraints, &BTreeSet::new(), &node).is_none()
     })
 }

@@ -7,7 +7,7 @@
 mod again;
 mod left_out;
 mod partial_gang;
-pub(in crate::cycle) mod reclaim;
+pub(super) mod reclaim;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub(super) fn attempt_all(state: &mut SchedulingState, policy: &Policy, mut unpl
     for group in &unplaced {
         let has_victims = any_over_share || has_lower_priority_pod(&state.cache, &group.key);
         // It loses its reservation where nothing is found, and what is terminating may be enough for it (A3, R3).
-        let by_reclaim = state.cache.groups.get(&group.key).is_some_and(|group| group.admission.within_entitlement);
+        let by_reclaim = state.cache.groups().get(&group.key).is_some_and(|group| group.admission.within_entitlement);
         let may_preempt = policy.evictions && !group.members.is_empty() && (has_victims || by_reclaim);
         // What others had reserved is no part of an outcome, and it may have been in the way of what is terminating.
         if state.requeue.preemptions.is_current(&group.key) && !by_reclaim {
@@ -141,7 +141,7 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
 fn first_terminating(state: &SchedulingState, found: &reclaim::Preemption) -> Option<NotPreempted> {
     let nodes: BTreeSet<&Arc<str>> = found.places.iter().map(|(_, node)| node).collect();
     let gone = state.nominations.terminating_or_victims(&state.cache);
-    let facts = gone.iter().filter_map(|uid| state.cache.pods.get(uid)).map(|member| &member.facts);
+    let facts = gone.iter().filter_map(|uid| state.cache.pods().get(uid)).map(|member| &member.facts);
     let there = facts.filter_map(|pod| Some((pod, pod.node.as_ref().filter(|node| nodes.contains(node))?)));
     let (pod, node) = there.min_by_key(|(pod, _)| (&pod.namespace, &pod.name))?;
     Some(NotPreempted::Terminating { pod: format!("{}/{}", pod.namespace, pod.name), node: Arc::clone(node) })
@@ -153,7 +153,7 @@ fn find(
     group: &Unplaced,
     members: &[Uid],
 ) -> Option<Result<reclaim::Preemption, NotPreempted>> {
-    let known = state.cache.groups.get(&group.key)?;
+    let known = state.cache.groups().get(&group.key)?;
     let beyond = beyond(&state.cache, group, members);
     let preemptor = Preemptor {
         group: &group.key,
@@ -190,11 +190,11 @@ fn leaving_room(
     if group.all_or_none || found.victims.is_empty() || state.cache.reserved_first().all().is_zero() {
         return Ok(found);
     }
-    let created = members.iter().filter_map(|uid| state.cache.pods.get(uid)).map(|member| member.facts.created).max();
-    let asked = request_of(&state.cache.pods, members);
+    let created = members.iter().filter_map(|uid| state.cache.pods().get(uid)).map(|member| member.facts.created).max();
+    let asked = request_of(state.cache.pods(), members);
     let gone = state.nominations.terminating_or_victims(&state.cache);
     let first = state.cache.first_before(created.unwrap_or_default());
-    let mut trial = state.cache.accounting.trial();
+    let mut trial = state.cache.trial();
     gone.iter().chain(&found.victims).for_each(|uid| _ = trial.set_aside(uid));
     let quota = trial.accounting().quota();
     match quota.leaves(&asked, &first.before(&group.queue, quota)) {
@@ -205,18 +205,18 @@ fn leaving_room(
 
 fn nominate(state: &mut SchedulingState, group: &Unplaced, found: &reclaim::Preemption, now: Duration, plan: &mut Plan) {
     let place = |(uid, node): &(Uid, Arc<str>)| {
-        let resources = state.cache.pods.get(uid)?.facts.request.clone();
+        let resources = state.cache.pods().get(uid)?.facts.request.clone();
         Some(Placement { uid: uid.clone(), node: Arc::clone(node), queue: Arc::clone(&group.queue), resources })
     };
     let places: Vec<Placement> = found.places.iter().filter_map(place).collect();
-    let queues: BTreeSet<&str> = found.victims.iter().filter_map(|uid| state.cache.accounting.pod(uid)?.queue).collect();
+    let queues: BTreeSet<&str> = found.victims.iter().filter_map(|uid| state.cache.accounting().pod(uid)?.queue).collect();
     let cause = if queues.iter().all(|queue| **queue == *group.queue) { EvictionCause::Preemption } else { EvictionCause::Reclaim };
     let until = state.nominations.deadline(&state.cache, &places, &found.victims, now);
     let beyond = beyond(&state.cache, group, &found.places.iter().map(|(uid, _)| uid.clone()).collect::<Vec<_>>());
     if let Some(eviction) = state.nominate(&group.key, &places, &found.victims, cause, until) {
         plan.evictions.push(eviction);
         // Its queues take that, too, when the victims are gone.
-        let mut minimum = state.cache.groups.get(&group.key).map(|group| group.charged.clone()).unwrap_or_default();
+        let mut minimum = state.cache.groups().get(&group.key).map(|group| group.charged.clone()).unwrap_or_default();
         minimum.add(&beyond);
         reservation::keep_rest(&mut state.cache, &group.key, minimum);
     }
@@ -230,7 +230,7 @@ fn beyond(cache: &Cache, group: &Unplaced, members: &[Uid]) -> Resources {
 /// Records the outcome of an attempt.
 fn record(state: &mut SchedulingState, key: &GroupKey, outcome: PreemptionOutcome) {
     // A queue that can reclaim from others has a sibling that uses more than its share (A3).
-    let plain = state.cache.groups.get(key).filter(|group| {
+    let plain = state.cache.groups().get(key).filter(|group| {
         outcome == PreemptionOutcome::default()
             && group.refusal.as_deref().is_some_and(|refusal| {
                 let used = |ceiling: &Ceiling| ceiling.bound != Bound::Entitlement && ceiling.unused_guarantee.is_zero();
@@ -244,14 +244,14 @@ fn record(state: &mut SchedulingState, key: &GroupKey, outcome: PreemptionOutcom
 /// Whether a pod with a node may have a lower priority than the PodGroup. If not, no pod of its own queue is a victim (R1b), and no
 /// search is needed to find that out.
 fn has_lower_priority_pod(cache: &Cache, key: &GroupKey) -> bool {
-    cache.groups.get(key).is_some_and(|group| cache.lowest_priority().is_some_and(|lowest| lowest < cache.priority(group)))
+    cache.groups().get(key).is_some_and(|group| cache.lowest_priority().is_some_and(|lowest| lowest < cache.priority(group)))
 }
 
 /// Returns the priority with which these members preempt (R2c): that of the class of the PodGroup, else one of their own. A gang has
 /// the highest of its members, which are evicted together (R4). Further members have the lowest, because each is evicted alone. With a
 /// higher one, two PodGroups could preempt each other for ever.
 fn preemption_priority(cache: &Cache, group: &Group, unplaced: &Unplaced, members: &[Uid]) -> i32 {
-    let own = members.iter().filter_map(|uid| cache.pods.get(uid)).map(|member| member.facts.priority);
+    let own = members.iter().filter_map(|uid| cache.pods().get(uid)).map(|member| member.facts.priority);
     let of_members = || if unplaced.all_or_none { own.max() } else { own.min() };
     cache.class_of(group).map(|class| class.value).or_else(of_members).unwrap_or(0)
 }
@@ -259,13 +259,13 @@ fn preemption_priority(cache: &Cache, group: &Group, unplaced: &Unplaced, member
 /// Returns why these members never preempt (R1c); none where they may.
 fn never_preempts(cache: &Cache, group: &Group, members: &[Uid]) -> Option<NotPreempted> {
     let class = cache.class_of(group).filter(|class| !class.preempts).map(|class| class.name.clone());
-    let never = |uid: &Uid| cache.pods.get(uid).is_some_and(|member| !member.facts.preempts);
+    let never = |uid: &Uid| cache.pods().get(uid).is_some_and(|member| !member.facts.preempts);
     (class.is_some() || members.iter().any(never)).then_some(NotPreempted::Never { class })
 }
 
 /// Adds to the refusal of the PodGroup why no pod is preempted for it. What has to change for the PodGroup is the same, and since when it waits.
 fn explain_no_preemption(cache: &mut Cache, key: &GroupKey, why: &Arc<NotPreempted>) {
-    let Some(refusal) = cache.groups.get(key).and_then(|group| group.refusal.clone()) else { return };
+    let Some(refusal) = cache.groups().get(key).and_then(|group| group.refusal.clone()) else { return };
     let refusal = Arc::new(Refusal::WithoutPreemption { refusal, why: Arc::clone(why) });
     cache.refuse_waiting(key, &refusal);
     cache.refuse_group(key, Some(refusal));

@@ -47,7 +47,7 @@ pub(in crate::cycle) fn evict_partial_gang(
     now: Duration,
     timeout: Duration,
 ) -> Option<Eviction> {
-    let group = state.cache.groups.get(key)?;
+    let group = state.cache.groups().get(key)?;
     let facts = Arc::clone(group.facts.as_ref()?);
     // It waits for victims that are on their way out, or may be soon.
     let has_hope = state.requeue.preemptions.outcome(key).is_some_and(PreemptionOutcome::has_hope);
@@ -62,7 +62,7 @@ pub(in crate::cycle) fn evict_partial_gang(
     let is_due = since.saturating_add(timeout) <= now && was_attempted;
     // Where an eviction is refused, it is tried again after the same time.
     let begins = if is_due { now } else { since };
-    let partial = &mut state.cache.groups.get_mut(key)?.partial;
+    let partial = &mut state.cache.group_mut(key)?.partial;
     partial.tried = false;
     *if backs_off { &mut partial.refused } else { &mut partial.since } = Some(begins);
     if was != Some(begins) {
@@ -72,7 +72,7 @@ pub(in crate::cycle) fn evict_partial_gang(
     if !is_due {
         return None;
     }
-    let members = state.cache.groups.get(key)?.members.iter().filter(|uid| is_placed(&state.cache, uid));
+    let members = state.cache.groups().get(key)?.members.iter().filter(|uid| is_placed(&state.cache, uid));
     let victims: Vec<Victim> = members.filter_map(|uid| state.cache.victim(uid)).collect();
     // All members or none: a smaller part of the gang is of no more use.
     let uids: BTreeSet<_> = victims.iter().map(|victim| victim.uid.clone()).collect();
@@ -80,13 +80,13 @@ pub(in crate::cycle) fn evict_partial_gang(
         return None;
     }
     let nomination = state.nominations.next_number();
-    state.cache.groups.get_mut(key)?.partial.eviction = Some(nomination);
+    state.cache.group_mut(key)?.partial.eviction = Some(nomination);
     let (group_uid, queue) = (facts.uid.clone(), Arc::from(facts.queue.as_str()));
     Some(Eviction { nomination, group: key.clone(), group_uid, queue, cause: EvictionCause::Release, victims })
 }
 
 fn is_placed(cache: &Cache, uid: &Uid) -> bool {
-    cache.pods.get(uid).is_some_and(|member| member.state() == State::Placed)
+    cache.pods().get(uid).is_some_and(|member| member.state() == State::Placed)
 }
 
 fn is_partial_gang(cache: &Cache, group: &Group, facts: &GroupFacts) -> bool {
@@ -98,6 +98,6 @@ fn is_partial_gang(cache: &Cache, group: &Group, facts: &GroupFacts) -> bool {
 }
 
 fn was_recreated(cache: &Cache, group: &Group, facts: &GroupFacts) -> bool {
-    let mut placed = group.members.iter().filter(|uid| is_placed(cache, uid)).filter_map(|uid| cache.pods.get(uid));
+    let mut placed = group.members.iter().filter(|uid| is_placed(cache, uid)).filter_map(|uid| cache.pods().get(uid));
     placed.any(|member| facts.created.duration_since(member.facts.created) > RECREATED_AFTER)
 }

@@ -10,7 +10,7 @@ use crate::cycle::cache::Wake;
 use crate::cycle::placement::topology::selection::SelectorId;
 
 /// The order in which changes and refusals happened. A refusal answers all changes with a smaller number.
-pub(in crate::cycle) type Sequence = u64;
+pub(super) type Sequence = u64;
 
 /// The changes that no cycle has answered yet.
 #[derive(Debug, Default)]

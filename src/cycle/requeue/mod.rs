@@ -48,7 +48,7 @@ use parked::{Blocker, Parked};
 
 /// The PodGroups that wait, and those of them that the next cycle tries.
 #[derive(Debug, Default)]
-pub(in crate::cycle) struct Requeue {
+pub(super) struct Requeue {
     /// The PodGroups that wait for nodes or for admission.
     backlog: Backlog,
     /// The PodGroups that changed themselves. The next cycle tries them.
@@ -61,48 +61,48 @@ pub(in crate::cycle) struct Requeue {
     /// The fifo queues in which the first PodGroup has its minimum and waits with a further member.
     first_is_further: BTreeSet<Arc<str>>,
     /// The outcomes of preemption attempts, and the times of their retries.
-    pub(in crate::cycle) preemptions: PreemptionRetries,
+    pub(super) preemptions: PreemptionRetries,
     /// The times at which PodGroups are tried although nothing changed.
-    pub(in crate::cycle) timers: Timers,
+    pub(super) timers: Timers,
 }
 
 impl Requeue {
     /// Adds a change that may help waiting PodGroups.
-    pub(in crate::cycle) fn changed(&mut self, change: Wake) {
+    pub(super) fn changed(&mut self, change: Wake) {
         self.changes.add(change);
     }
 
     /// Records that in some dimension nothing counts that is reserved for a minimum: PodGroups that left room for it are tried (A7).
-    pub(in crate::cycle) fn minimums_served(&mut self) {
+    pub(super) fn minimums_served(&mut self) {
         if self.parked.quota.contains_key(ROOT_QUEUE) {
             self.changes.add(Wake::Quota(Arc::from(ROOT_QUEUE)));
         }
     }
 
     /// Records that pods fill more of the guarantees: less is kept free for these (F3). PodGroups of this kind are tried that `root` has refused.
-    pub(in crate::cycle) fn floors_filled(&mut self, is_unreserved: impl Fn(&GroupKey) -> bool) {
+    pub(super) fn floors_filled(&mut self, is_unreserved: impl Fn(&GroupKey) -> bool) {
         let refused = self.parked.quota.get(ROOT_QUEUE).into_iter().flatten();
         self.to_try.extend(refused.filter(|key| is_unreserved(key)).cloned());
     }
 
     /// Records that more counts of what is reserved for minimums: a further member that has to leave room for them holds back no PodGroup
     /// of its fifo queue any more (A6, A7).
-    pub(in crate::cycle) fn minimums_reserved(&mut self) {
+    pub(super) fn minimums_reserved(&mut self) {
         self.left_by_first.append(&mut self.first_is_further);
     }
 
     /// Records that the first PodGroup of this fifo queue has its minimum and waits with a further member.
-    pub(in crate::cycle) fn first_is_further(&mut self, queue: &Arc<str>) {
+    pub(super) fn first_is_further(&mut self, queue: &Arc<str>) {
         self.first_is_further.insert(Arc::clone(queue));
     }
 
     /// Records that the PodGroup itself changed: the next cycle tries it.
-    pub(in crate::cycle) fn try_again(&mut self, key: &GroupKey) {
+    pub(super) fn try_again(&mut self, key: &GroupKey) {
         self.to_try.insert(key.clone());
     }
 
     /// Adds the PodGroup to the backlog, in this queue if it has one. Returns the other queue in which it waited until now.
-    pub(in crate::cycle) fn waits(&mut self, key: &GroupKey, queue: Option<&str>) -> Option<Arc<str>> {
+    pub(super) fn waits(&mut self, key: &GroupKey, queue: Option<&str>) -> Option<Arc<str>> {
         self.backlog.insert(key, queue)
     }
 
@@ -113,48 +113,48 @@ impl Requeue {
     }
 
     /// The PodGroup waits no longer. Returns its queue if it waited in one.
-    pub(in crate::cycle) fn waits_no_longer(&mut self, key: &GroupKey) -> Option<Arc<str>> {
+    pub(super) fn waits_no_longer(&mut self, key: &GroupKey) -> Option<Arc<str>> {
         self.parked.remove(key);
         self.backlog.remove(key)
     }
 
     /// Records that a PodGroup left this fifo queue and may have been the first one there.
-    pub(in crate::cycle) fn first_left(&mut self, queue: Arc<str>) {
+    pub(super) fn first_left(&mut self, queue: Arc<str>) {
         self.left_by_first.insert(queue);
     }
 
     /// The PodGroup is gone.
-    pub(in crate::cycle) fn gone(&mut self, key: &GroupKey) {
+    pub(super) fn gone(&mut self, key: &GroupKey) {
         self.timers.cancel_all(key);
     }
 
     /// Returns the PodGroups that wait for this queue to have more left.
-    pub(in crate::cycle) fn waiting_for(&self, queue: &str) -> impl Iterator<Item = &GroupKey> {
+    pub(super) fn waiting_for(&self, queue: &str) -> impl Iterator<Item = &GroupKey> {
         self.parked.quota.get(queue).into_iter().flatten()
     }
 
     /// Returns the PodGroups that wait.
-    pub(in crate::cycle) const fn backlog(&self) -> &Backlog {
+    pub(super) const fn backlog(&self) -> &Backlog {
         &self.backlog
     }
 
     /// Returns whether a cycle has something to do before any timer.
-    pub(in crate::cycle) fn has_work(&self) -> bool {
+    pub(super) fn has_work(&self) -> bool {
         self.has_changes() || !self.to_try.is_empty() || !self.left_by_first.is_empty()
     }
 
     /// Returns whether there are changes that may help waiting PodGroups.
-    pub(in crate::cycle) fn has_changes(&self) -> bool {
+    pub(super) fn has_changes(&self) -> bool {
         !self.changes.is_empty()
     }
 
     /// Returns the PodGroups that changed themselves and are tried by the next cycle.
-    pub(in crate::cycle) const fn to_try(&self) -> &BTreeSet<GroupKey> {
+    pub(super) const fn to_try(&self) -> &BTreeSet<GroupKey> {
         &self.to_try
     }
 
     /// Returns when the first timer is over; none where there is none.
-    pub(in crate::cycle) fn next_timer(&self) -> Option<Duration> {
+    pub(super) fn next_timer(&self) -> Option<Duration> {
         self.timers.next()
     }
 
@@ -175,7 +175,7 @@ impl Requeue {
             tried.extend(wake::woken(&mut self.changes, &self.parked, cache));
         }
         // The first PodGroup of a fifo queue is found only by comparing all PodGroups that wait there (A6).
-        let queue_of = |key: &GroupKey| Some(cache.groups.get(key)?.facts.as_ref()?.queue.as_str());
+        let queue_of = |key: &GroupKey| Some(cache.groups().get(key)?.facts.as_ref()?.queue.as_str());
         let mut fifo: BTreeSet<&str> = tried.iter().filter_map(queue_of).filter(|queue| cache.is_fifo(queue)).collect();
         let left = std::mem::take(&mut self.left_by_first);
         fifo.extend(left.iter().map(|queue| &**queue));
@@ -189,7 +189,7 @@ impl Requeue {
 
     /// Bounds the work that is collected for the next cycle, while this replica is a standby and no cycle runs. Above `most` PodGroups,
     /// PodGroups that do not exist are forgotten. Above `most` names, the first cycle after a takeover tries everything.
-    pub(in crate::cycle) fn stand_by(&mut self, most: usize, exists: impl Fn(&GroupKey) -> bool) {
+    pub(super) fn stand_by(&mut self, most: usize, exists: impl Fn(&GroupKey) -> bool) {
         if self.to_try.len() > most {
             self.to_try.retain(exists);
         }
@@ -202,7 +202,7 @@ impl Requeue {
 
     /// Returns how many names of nodes and queues are remembered for the next cycle.
     #[cfg(test)]
-    pub(in crate::cycle) fn names(&self) -> usize {
+    pub(super) fn names(&self) -> usize {
         self.changes.len().saturating_add(self.left_by_first.len())
     }
 }

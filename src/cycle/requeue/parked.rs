@@ -19,7 +19,7 @@ use super::changes::Sequence;
 
 /// What must change before a PodGroup can succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cycle) enum Blocker {
+pub(super) enum Blocker {
     /// No node takes its members, which are all alike.
     Nodes(LineKey, GroupRank),
     /// No node, or no queue, takes some of its members, which differ or which anti-affinity may tell apart.
@@ -32,30 +32,30 @@ pub(in crate::cycle) enum Blocker {
 
 /// The quota that a queue lacks for a PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cycle) struct Lacking {
+pub(super) struct Lacking {
     /// The queue that refuses, the PodGroup's own or one above it; `root` where the answer depends on every queue.
-    pub(in crate::cycle) level: Arc<str>,
+    pub(super) level: Arc<str>,
     /// The queue of the PodGroup.
-    pub(in crate::cycle) queue: Arc<str>,
+    pub(super) queue: Arc<str>,
     /// The requested amount; none if the decision depends on more than the use of the queue.
-    pub(in crate::cycle) asked: Option<(ResourceName, Amount)>,
+    pub(super) asked: Option<(ResourceName, Amount)>,
     /// Whether it is only what other PodGroups have reserved for their minimum (A7).
-    pub(in crate::cycle) for_minimums: bool,
+    pub(super) for_minimums: bool,
 }
 
 /// The common properties of identical PodGroups of one queue. If one of them finds no nodes, none of the others does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::cycle) struct LineKey {
+pub(super) struct LineKey {
     /// The class of the waiting members.
-    pub(in crate::cycle) class: ClassId,
+    pub(super) class: ClassId,
     /// How many of them must find nodes together.
-    pub(in crate::cycle) members: u32,
+    pub(super) members: u32,
     /// The queue that is charged.
-    pub(in crate::cycle) queue: Arc<str>,
+    pub(super) queue: Arc<str>,
     /// Whether the pods may be preempted. If not, their queue may not borrow for them.
-    pub(in crate::cycle) preemptable: bool,
+    pub(super) preemptable: bool,
     /// Whether the PodGroup has a reservation.
-    pub(in crate::cycle) reserves: bool,
+    pub(super) reserves: bool,
     /// The minResources for admission.
     pub(in crate::cycle) minimum: Vec<(ResourceName, Amount)>,
 }
@@ -71,7 +71,7 @@ pub(super) struct Line {
 
 /// The PodGroups that were refused, each under its blocker.
 #[derive(Debug, Default)]
-pub(in crate::cycle) struct Parked {
+pub(super) struct Parked {
     of: BTreeMap<GroupKey, Blocker>,
     pub(super) lines: BTreeMap<LineKey, Line>,
     /// With when each was refused.

@@ -15,22 +15,22 @@ use super::parked::{Blocker, Lacking, LineKey};
 impl Requeue {
     /// The PodGroup was refused: it is parked under what has to change.
     pub(in crate::cycle) fn park_refused(&mut self, cache: &Cache, key: &GroupKey, refusal: &Refusal) {
-        let Some(group) = cache.groups.get(key) else { return };
+        let Some(group) = cache.groups().get(key) else { return };
         let Some(facts) = &group.facts else { return };
         self.refused(key, blocker(cache, group, facts, refusal));
     }
 
     /// The PodGroup was refused by nodes, and would not be admitted either: it waits for a change of any of the two.
     pub(in crate::cycle) fn park_for_nodes_and_quota(&mut self, cache: &Cache, key: &GroupKey) {
-        let Some(group) = cache.groups.get(key) else { return };
-        let members = group.waiting.iter().filter_map(|uid| cache.pods.get(uid));
+        let Some(group) = cache.groups().get(key) else { return };
+        let members = group.waiting.iter().filter_map(|uid| cache.pods().get(uid));
         self.refused(key, Blocker::Members(members.filter_map(|member| member.class).collect()));
     }
 }
 
 /// Returns what has to change before the PodGroup can succeed.
 fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) -> Blocker {
-    let waiting = || group.waiting.iter().filter_map(|uid| cache.pods.get(uid));
+    let waiting = || group.waiting.iter().filter_map(|uid| cache.pods().get(uid));
     let classes: BTreeSet<_> = waiting().filter_map(|member| member.class).collect();
     let preemptable: BTreeSet<bool> = waiting().map(|member| member.facts.preemptable && facts.preemptable).collect();
     // A place that is kept for the PodGroup tells it apart from others like it.

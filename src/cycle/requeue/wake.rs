@@ -85,12 +85,12 @@ type Minimums = BTreeMap<(Arc<str>, Timestamp), Resources>;
 fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut Minimums) -> bool {
     let Some(Blocker::Quota(lacking)) = parked.blocker(key) else { return true };
     // Its own reservation is not in its way.
-    let reserves = |key: &GroupKey| cache.groups.get(key).is_some_and(|group| group.admission.reservation.is_some());
+    let reserves = |key: &GroupKey| cache.groups().get(key).is_some_and(|group| group.admission.reservation.is_some());
     let Some((dimension, asked)) = lacking.asked.clone().filter(|_| !reserves(key)) else { return true };
     let (quota, asked) = (cache.accounting().quota(), Resources::new().with(dimension.as_str(), asked));
     if lacking.for_minimums {
         // Of the members that wait the oldest leaves room for the least.
-        let oldest = cache.groups.get(key).and_then(|group| cache.oldest_waiting(group)).unwrap_or_default();
+        let oldest = cache.groups().get(key).and_then(|group| cache.oldest_waiting(group)).unwrap_or_default();
         let before = || cache.reserved_before(&lacking.queue, oldest);
         quota.leaves(&asked, minimums.entry((Arc::clone(&lacking.queue), oldest)).or_insert_with(before)).is_ok()
     } else {
@@ -99,7 +99,7 @@ fn quota_may_fit(parked: &Parked, key: &GroupKey, cache: &Cache, minimums: &mut 
             Err(QueueRefusal::Ceiling(ceiling)) if ceiling.queue == lacking.level => {
                 // Reservations of PodGroups that come later give way (A4).
                 ceiling.fits_without_reservations() && {
-                    let group = cache.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
+                    let group = cache.groups().get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
                     let last = cache.last_giving_way(&lacking.queue);
                     group.is_some_and(|(group, facts)| last.is_some_and(|last| *last > cache.rank(group, facts)))
                 }
@@ -147,7 +147,7 @@ impl<'a> Comparison<'a> {
             return *newest;
         }
         let of_nodes = self.changes.nodes.iter();
-        let newest = match self.cache.classes.get(class) {
+        let newest = match self.cache.classes().get(class) {
             Some(known) if self.spend(self.changes.nodes.len()) => {
                 let verdict = self.lasting_verdict(known);
                 of_nodes
@@ -166,7 +166,7 @@ impl<'a> Comparison<'a> {
     fn newest_of_pods(&self, class: ClassId) -> Option<Sequence> {
         let Changes { came, left, labels, domains, .. } = self.changes;
         let of_labels = || labels.values().copied().max();
-        let Some(class) = self.cache.classes.get(class) else {
+        let Some(class) = self.cache.classes().get(class) else {
             return came.values().chain(left.values()).copied().max().max(of_labels()).max(*domains);
         };
         if class.terms.is_empty() {
@@ -185,13 +185,13 @@ impl<'a> Comparison<'a> {
 
     /// Returns how many pods of the class the nodes take now, other members of the same PodGroups left out of account; at most `wanted`.
     fn room(&mut self, class: ClassId, wanted: usize) -> usize {
-        let Some(class) = self.cache.classes.get(class) else { return wanted };
-        if !self.spend(self.cache.nodes.len()) {
+        let Some(class) = self.cache.classes().get(class) else { return wanted };
+        if !self.spend(self.cache.nodes().len()) {
             return wanted;
         }
         let verdict = self.lasting_verdict(class);
         let mut room = 0_usize;
-        for node in self.cache.nodes.ids().filter_map(|id| self.cache.node(id)) {
+        for node in self.cache.nodes().ids().filter_map(|id| self.cache.node(id)) {
             room = room.saturating_add(self.pods_on(class, &verdict, &node));
             if room >= wanted {
                 return wanted;
@@ -202,11 +202,11 @@ impl<'a> Comparison<'a> {
 
     /// Returns whether a node takes one pod of the class now.
     fn takes_first(&mut self, class: ClassId) -> bool {
-        let Some(class) = self.cache.classes.get(class).filter(|class| class.terms.counted().next().is_some()) else { return true };
-        if self.is_unsure() || !self.spend(self.cache.nodes.len()) {
+        let Some(class) = self.cache.classes().get(class).filter(|class| class.terms.counted().next().is_some()) else { return true };
+        if self.is_unsure() || !self.spend(self.cache.nodes().len()) {
             return true;
         }
-        let Cache { nodes, on_nodes, .. } = self.cache;
+        let (nodes, on_nodes) = (self.cache.nodes(), self.cache.on_nodes());
         let verdict = Verdict::of(&class.terms, &counting(class, nodes), Facts { nodes, placed: on_nodes, domains: &mut self.domains });
         nodes.ids().filter_map(|id| self.cache.node(id)).any(|node| self.pods_on(class, &verdict, &node) > 0)
     }
@@ -214,16 +214,16 @@ impl<'a> Comparison<'a> {
     /// Works out which nodes refuse pods of the class whatever pods come; none where there are no comparisons left.
     fn lasting_verdict(&mut self, class: &Class) -> Verdict {
         let terms = class.terms.lasting();
-        if terms.is_empty() || self.is_unsure() || !self.spend(self.cache.nodes.len()) {
+        if terms.is_empty() || self.is_unsure() || !self.spend(self.cache.nodes().len()) {
             return Verdict::default();
         }
-        let Cache { nodes, on_nodes, .. } = self.cache;
+        let (nodes, on_nodes) = (self.cache.nodes(), self.cache.on_nodes());
         Verdict::of(&terms, &Counting::new(), Facts { nodes, placed: on_nodes, domains: &mut self.domains })
     }
 
     /// Whether what other pods mean to a class depends on the priority of its pods: those of a high priority ignore some nominated pods.
     fn is_unsure(&self) -> bool {
-        !self.cache.nominated_by_others.is_empty()
+        !self.cache.nominated_by_others().is_empty()
     }
 
     /// Takes so many comparisons from what is left. Whether there were enough.
@@ -237,7 +237,7 @@ impl<'a> Comparison<'a> {
     fn pods_on(&self, class: &Class, verdict: &Verdict, node: &NodeState<'_>) -> usize {
         let query = Query { request: &class.request, constraints: &class.constraints, verdict, barred: &BTreeSet::new(), images: None };
         // A pod of a higher priority takes what other schedulers have nominated for theirs.
-        let used = self.cache.nominated_by_others.on(&node.facts.name).map(|nominated| {
+        let used = self.cache.nominated_by_others().on(&node.facts.name).map(|nominated| {
             let mut used = node.accounting.used.clone();
             used.sub(nominated);
             used
@@ -250,6 +250,6 @@ impl<'a> Comparison<'a> {
     }
 
     fn named(&self, name: &str) -> Option<NodeState<'a>> {
-        self.cache.node(self.cache.nodes.id(name)?)
+        self.cache.node(self.cache.nodes().id(name)?)
     }
 }

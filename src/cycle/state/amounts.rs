@@ -24,7 +24,7 @@ impl SchedulingState {
     pub(super) fn follow_queues(&mut self) -> Vec<GroupKey> {
         // Some of those below `root` wait for nodes.
         let lacks_quota = |key: &&GroupKey| {
-            let refusal = self.cache.groups.get(*key).and_then(|group| group.refusal.as_ref());
+            let refusal = self.cache.groups().get(*key).and_then(|group| group.refusal.as_ref());
             refusal.is_some_and(|refusal| matches!(refusal.cause(), Refusal::Ceiling(_)))
         };
         let first = |queue: &Arc<str>| -> Vec<GroupKey> {
@@ -41,7 +41,7 @@ impl SchedulingState {
 
     /// Takes its pods off the number of those that are left to be told. None where the PodGroup does not wait for amounts alone.
     fn say_amounts_of_now(&mut self, key: &GroupKey, pods: &mut usize) -> Option<()> {
-        let group = self.cache.groups.get(key)?;
+        let group = self.cache.groups().get(key)?;
         let said = Arc::clone(group.refusal.as_ref()?);
         let Refusal::Ceiling(before) = said.cause() else { return None };
         let waiting: Vec<Uid> = group.waiting.iter().take(*pods).cloned().collect();
@@ -49,7 +49,7 @@ impl SchedulingState {
         if let Some(ceiling) = self.of_now(key, before).filter(|now| now != before) {
             let now = Arc::new(said.with_ceiling(ceiling));
             for uid in &waiting {
-                if self.cache.pods.get(uid).is_some_and(|member| member.refusal.as_ref() == Some(&said)) {
+                if self.cache.pods().get(uid).is_some_and(|member| member.refusal.as_ref() == Some(&said)) {
                     self.cache.refuse_pod(uid, Some(&now));
                 }
             }
@@ -64,13 +64,13 @@ impl SchedulingState {
     /// ceiling refuses it.
     fn of_now(&mut self, key: &GroupKey, before: &Ceiling) -> Option<Ceiling> {
         let cache = &mut self.cache;
-        let group = cache.groups.get(key)?;
+        let group = cache.groups().get(key)?;
         let facts = Arc::clone(group.facts.as_ref()?);
         let asked = Resources::new().with(before.dimension.as_str(), before.asked);
         let reservation = group.admission.reservation.clone();
         let oldest = cache.oldest_waiting(group).unwrap_or_default();
         let first = (before.bound == Bound::Minimums).then(|| cache.reserved_before(&facts.queue, oldest));
-        let mut trial = cache.accounting.trial();
+        let mut trial = cache.trial();
         // What it has itself is not in its way.
         reservation.iter().for_each(|name| trial.release_reservation(name));
         self.nominations.kept_for(key).iter().for_each(|place| _ = trial.set_aside(&place.uid));

@@ -18,7 +18,7 @@ impl SchedulingState {
     /// Assumes the placements of the PodGroup and returns the binds. Where a claim of one of the pods has no volume, all of them are held,
     /// and a later cycle returns the binds. So are further members while the minimum of the PodGroup is.
     pub(in crate::cycle) fn assume_all(&mut self, key: &GroupKey, placements: &[Placement], minimum: Option<u32>) -> Vec<Bind> {
-        let mut left = self.cache.groups.get(key).map(|group| group.total_demand.clone()).unwrap_or_default();
+        let mut left = self.cache.groups().get(key).map(|group| group.total_demand.clone()).unwrap_or_default();
         let claims = self.claims_without_volume(placements);
         let is_held = !claims.is_empty() || self.waits_for_minimum(key);
         let mut assumed = Vec::with_capacity(placements.len());
@@ -35,7 +35,9 @@ impl SchedulingState {
         self.requeue.preemptions.changed();
         // The demand became a charge, so the sum of both is what it was, and so are the shares.
         self.keeping_shares(|state| state.group_changed(key));
-        self.cache.sharing.outdated |= self.cache.groups.get(key).is_some_and(|group| left != group.total_demand);
+        if self.cache.groups().get(key).is_some_and(|group| left != group.total_demand) {
+            self.cache.shares_are_outdated();
+        }
         if is_held { Vec::new() } else { self.binds_of(key, &assumed, minimum) }
     }
 
@@ -44,7 +46,7 @@ impl SchedulingState {
         // All members are of one queue.
         let path: Arc<str> = placements.first().map(|first| Arc::from(self.cache.written_path(&first.queue))).unwrap_or_default();
         let bind = |placement: &Placement| {
-            let facts = &self.cache.pods.get(&placement.uid)?.facts;
+            let facts = &self.cache.pods().get(&placement.uid)?.facts;
             Some(Bind {
                 uid: placement.uid.clone(),
                 resource_version: facts.resource_version,
@@ -62,9 +64,9 @@ impl SchedulingState {
 
     /// Makes a change, and restores the shares of this cycle after it.
     pub(super) fn keeping_shares(&mut self, change: impl FnOnce(&mut Self)) {
-        let shares = self.cache.sharing.shares.take();
+        let shares = self.cache.take_shares();
         change(self);
-        self.cache.sharing.shares = shares;
+        self.cache.restore_shares(shares);
     }
 
     /// Records that the API server accepted the bind.
@@ -96,7 +98,7 @@ impl SchedulingState {
             reservation::reserve_refused_bind(&mut self.cache, key, &assumed.queue, &facts.request);
             self.cache.update_demand(key);
         }
-        if let Some(group) = self.cache.groups.get_mut(key) {
+        if let Some(group) = self.cache.group_mut(key) {
             group.retry.since.get_or_insert(now);
         }
         self.back_off(key, step, now, assumed.map(|assumed| assumed.node), wait);
@@ -110,7 +112,7 @@ impl SchedulingState {
     /// Forgets a bind that was confirmed before the cluster went back: the pod waits again. A bind without an answer stays, and so does one
     /// that was confirmed since, which the list may not show yet.
     pub fn lose_bind(&mut self, uid: &Uid) {
-        let assumed = self.cache.pods.get(uid).and_then(|member| member.assumed.as_ref());
+        let assumed = self.cache.pods().get(uid).and_then(|member| member.assumed.as_ref());
         if assumed.is_some_and(|assumed| assumed.doubtful) {
             self.cache.forget(uid);
             self.follow();
@@ -119,7 +121,7 @@ impl SchedulingState {
 
     /// Records that the API server refused to evict the pod.
     pub fn back_off_eviction(&mut self, uid: &Uid, now: Duration) {
-        if self.cache.pods.contains_key(uid) {
+        if self.cache.pods().contains_key(uid) {
             self.eviction_backoff.refused(uid, now);
         }
     }
@@ -127,8 +129,8 @@ impl SchedulingState {
     /// Records that the API server refused to evict the pod because its namespace is being deleted: it refuses each pod of the namespace,
     /// so all of them back off.
     pub fn back_off_evictions_beside(&mut self, uid: &Uid, now: Duration) {
-        let Some(namespace) = self.cache.pods.get(uid).map(|member| Arc::clone(&member.facts.namespace)) else { return };
-        let beside = self.cache.pods.values().filter(|member| member.facts.namespace == namespace);
+        let Some(namespace) = self.cache.pods().get(uid).map(|member| Arc::clone(&member.facts.namespace)) else { return };
+        let beside = self.cache.pods().values().filter(|member| member.facts.namespace == namespace);
         beside.for_each(|member| self.eviction_backoff.refused(&member.facts.uid, now));
     }
 
@@ -147,7 +149,7 @@ impl SchedulingState {
         node: Option<Arc<str>>,
         wait: impl Fn(u32) -> Duration,
     ) {
-        let Some(group) = self.cache.groups.get_mut(key) else { return };
+        let Some(group) = self.cache.group_mut(key) else { return };
         // All failures before the next try count as one: the binds of a large gang are refused one by one.
         if group.retry.failures == 0 || group.retry.at.is_none_or(|at| at <= now) {
             group.retry.failures = group.retry.failures.saturating_add(1);

@@ -19,7 +19,7 @@ impl SchedulingState {
     /// Returns the claims of these pods that have no volume, by pod. Pods without such claims are left out.
     pub(super) fn claims_without_volume(&self, placements: &[Placement]) -> Vec<(Uid, BTreeSet<ClaimKey>)> {
         let claims = |placement: &Placement| {
-            let volumes = self.cache.pods.get(&placement.uid)?.facts.constraints.volumes.as_ref()?;
+            let volumes = self.cache.pods().get(&placement.uid)?.facts.constraints.volumes.as_ref()?;
             (!volumes.unbound.is_empty()).then(|| (placement.uid.clone(), volumes.unbound.clone()))
         };
         placements.iter().filter_map(claims).collect()
@@ -63,7 +63,7 @@ impl SchedulingState {
 
     /// Whether these members have to be held because the minimum of their PodGroup is.
     pub(super) fn waits_for_minimum(&self, key: &GroupKey) -> bool {
-        self.cache.groups.get(key).is_some_and(|group| group.counts.held > 0) && !self.volume_bindings.has_minimum(&self.cache, key, None)
+        self.cache.groups().get(key).is_some_and(|group| group.counts.held > 0) && !self.volume_bindings.has_minimum(&self.cache, key, None)
     }
 
     /// Whether each held pod would be placed on its node again. It may be long ago that it was, and other schedulers did not see it there.
@@ -83,17 +83,17 @@ impl SchedulingState {
 
     fn give_back(&mut self, number: u64, why: &str, now: Duration) {
         let Some(binding) = self.volume_bindings.remove(number) else { return };
-        let mut last = self.cache.groups.get(&binding.key).map(|group| group.retry.last.clone()).unwrap_or_default();
+        let mut last = self.cache.groups().get(&binding.key).map(|group| group.retry.last.clone()).unwrap_or_default();
         last.extend(binding.failed_on(&self.cache));
         self.let_go(&binding);
         for place in &binding.places {
             self.take_back(&place.uid, (Step::Volumes, why), now, |failures| BACKOFF.delay(failures));
         }
         // The nodes of the other members may still be good for this one.
-        if let Some(group) = self.cache.groups.get_mut(&binding.key) {
+        if let Some(group) = self.cache.group_mut(&binding.key) {
             group.retry.last = last;
         }
-        let group = self.cache.groups.get(&binding.key);
+        let group = self.cache.groups().get(&binding.key);
         if !group.is_some_and(|group| group.facts.as_deref().is_some_and(|facts| gang::is_satisfied(group, facts))) {
             self.volume_bindings.group_failed(&binding.key, why);
         }

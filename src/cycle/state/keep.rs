@@ -20,7 +20,7 @@ impl SchedulingState {
     /// Keeps the place of the lost member until then, if its gang still needs it.
     fn keep_place(&mut self, lost: &LostMember, until: Option<Duration>) {
         let (key, uid) = (&lost.facts.group, &lost.facts.uid);
-        let Some(group) = self.cache.groups.get(key) else { return };
+        let Some(group) = self.cache.groups().get(key) else { return };
         let Some(facts) = &group.facts else { return };
         let missing = missing(group, facts);
         // The room of a victim is for another PodGroup, and a gang that is evicted needs none.
@@ -35,8 +35,7 @@ impl SchedulingState {
             return;
         }
         if let Some(place) = self.nominations.keep(lost, until) {
-            self.cache.accounting.keep(&place.uid, place.node(), place.resources());
-            self.cache.charge_changed(Some(place.node()), None, false);
+            self.cache.keep(&place.uid, place.node(), place.resources());
             reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, key);
             reservation::reserve_refused_bind(&mut self.cache, key, &lost.queue, &lost.facts.request);
             self.follow_kept(key);
@@ -47,14 +46,14 @@ impl SchedulingState {
     /// of it may be overcommitted until pods end, so it is enough if the request fits when the terminating pods and the victims are gone,
     /// as in a search for victims.
     fn fits_again(&mut self, lost: &LostMember, queue: Option<&str>) -> bool {
-        if fits(&self.cache.accounting, lost, queue) {
+        if fits(self.cache.accounting(), lost, queue) {
             return true;
         }
         if self.nominations.gangs.is_empty() {
             return false;
         }
         let leaving = self.nominations.terminating_or_victims(&self.cache);
-        let mut trial = self.cache.accounting.trial();
+        let mut trial = self.cache.trial();
         leaving.iter().for_each(|uid| _ = trial.set_aside(uid));
         fits(trial.accounting(), lost, queue)
     }
@@ -64,11 +63,11 @@ impl SchedulingState {
         if self.nominations.kept_for(key).is_empty() {
             return;
         }
-        let needed = self.cache.groups.get(key).and_then(|group| {
+        let needed = self.cache.groups().get(key).and_then(|group| {
             let facts = group.facts.as_ref().filter(|facts| !facts.is_over() && group.counts.placed > 0)?;
             Some(missing(group, facts))
         });
-        if needed.is_none() && self.cache.groups.get(key).is_some_and(|group| group.counts.placed == 0) {
+        if needed.is_none() && self.cache.groups().get(key).is_some_and(|group| group.counts.placed == 0) {
             // Nothing of it is left for which the request is kept. It asks for admission as any other.
             reservation::renew(&mut self.cache, &mut self.requeue.timers, key);
         }
@@ -134,8 +133,7 @@ impl SchedulingState {
     fn drop_places(&mut self, key: &GroupKey, which: impl FnMut(&KeptPlace) -> bool) {
         let dropped = self.nominations.drop_kept(key, which);
         for place in &dropped {
-            self.cache.accounting.withdraw(&place.uid);
-            self.cache.charge_changed(Some(place.node()), None, true);
+            self.cache.drop_kept(&place.uid, place.node());
         }
         // What was reserved with them ends in its next turn.
         if !dropped.is_empty() {

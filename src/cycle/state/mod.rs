@@ -39,17 +39,17 @@ pub(in crate::cycle) use amounts::TOLD_AT_ONCE;
 #[derive(Debug)]
 pub struct SchedulingState {
     /// The facts.
-    pub(in crate::cycle) cache: Cache,
+    pub(super) cache: Cache,
     /// The PodGroups that wait, and the subset that the next cycle tries.
-    pub(in crate::cycle) requeue: Requeue,
+    pub(super) requeue: Requeue,
     /// The nodes and quota that gangs get when their victims are gone.
-    pub(in crate::cycle) nominations: Nominations,
+    pub(super) nominations: Nominations,
     /// The pods with a refused eviction.
-    pub(in crate::cycle) eviction_backoff: EvictionBackoff,
+    pub(super) eviction_backoff: EvictionBackoff,
     /// The placed pods that wait for volumes.
-    pub(in crate::cycle) volume_bindings: VolumeBindings,
+    pub(super) volume_bindings: VolumeBindings,
     /// When it is decided which waiting pods ask for nodes.
-    pub(in crate::cycle) asking: Asking,
+    pub(super) asking: Asking,
 }
 
 impl SchedulingState {
@@ -147,7 +147,7 @@ impl SchedulingState {
 
     /// Removes a pod.
     pub fn delete_pod(&mut self, uid: &Uid) {
-        let nominated = self.cache.pods.get(uid).filter(|member| member.nominated.is_some());
+        let nominated = self.cache.pods().get(uid).filter(|member| member.nominated.is_some());
         if let Some(key) = nominated.map(|member| member.facts.group.clone()) {
             self.withdraw_nomination(&key, "pod_gone");
         }
@@ -265,7 +265,7 @@ impl SchedulingState {
                 // Which PodGroup is the first that could ever fit depends on the nodes (A6).
                 cache.fifo_queues().for_each(|queue| requeue.first_left(Arc::clone(queue)));
             }
-            Change::FloorsFilled => requeue.floors_filled(|key| cache.groups.get(key).is_some_and(Group::is_unreserved)),
+            Change::FloorsFilled => requeue.floors_filled(|key| cache.groups().get(key).is_some_and(Group::is_unreserved)),
             Change::MinimumsServed => requeue.minimums_served(),
             Change::MinimumsReserved => requeue.minimums_reserved(),
             Change::Queues => {
@@ -277,7 +277,7 @@ impl SchedulingState {
 
     /// The PodGroup or a member of it changed: what is derived from it follows, and the next cycle tries it.
     fn group_changed(&mut self, key: &GroupKey) {
-        if !self.cache.groups.contains_key(key) {
+        if !self.cache.groups().contains_key(key) {
             return;
         }
         self.cache.notice_placement(key);
@@ -298,7 +298,7 @@ impl SchedulingState {
     /// Puts the PodGroup into the backlog if it waits, or takes it out. PodGroups that waited behind it in a fifo queue are tried (A6).
     fn park(&mut self, key: &GroupKey) {
         let left = if self.cache.is_waiting(key) {
-            let facts = self.cache.groups.get(key).and_then(|group| group.facts.as_ref());
+            let facts = self.cache.groups().get(key).and_then(|group| group.facts.as_ref());
             self.requeue.waits(key, facts.map(|facts| facts.queue.as_str()))
         } else {
             self.requeue.preemptions.forget(key);
@@ -311,7 +311,7 @@ impl SchedulingState {
 
     /// A member is gone or has failed. Where fewer exist than the gang needs, its owner may wait for the admission before it makes another (A5).
     fn member_gone(&mut self, key: &GroupKey) {
-        let group = self.cache.groups.get(key).filter(|group| group.admission.backoff.until > Duration::ZERO);
+        let group = self.cache.groups().get(key).filter(|group| group.admission.backoff.until > Duration::ZERO);
         let lacks = |group: &Group| group.facts.as_ref().is_some_and(|facts| !gang::is_whole(&self.cache, group, facts));
         if group.is_some_and(lacks) {
             reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, key);
@@ -337,7 +337,7 @@ impl SchedulingState {
     /// Records that the PodGroup and each waiting member wait for this reason.
     pub(in crate::cycle) fn refuse(&mut self, key: &GroupKey, refusal: &Arc<Refusal>) {
         self.cache.refuse_waiting(key, refusal);
-        let exists = self.cache.groups.get(key).is_some_and(|group| group.facts.is_some());
+        let exists = self.cache.groups().get(key).is_some_and(|group| group.facts.is_some());
         self.judge_group(key, exists.then(|| Arc::clone(refusal)));
     }
 
@@ -347,19 +347,19 @@ impl SchedulingState {
     }
 
     /// Revokes the admission for good: no place is kept for a lost member any more (A5, A8).
-    pub(in crate::cycle) fn end_admission(&mut self, key: &GroupKey) {
+    pub(super) fn end_admission(&mut self, key: &GroupKey) {
         self.revoke_admission(key);
         self.drop_all_places(key);
     }
 
     /// Takes the reservation of the PodGroup for one that comes before it. It asks again in the next cycle.
-    pub(in crate::cycle) fn give_way(&mut self, key: &GroupKey) {
+    pub(super) fn give_way(&mut self, key: &GroupKey) {
         self.revoke_admission(key);
         self.requeue.try_again(key);
     }
 
     /// Admits the PodGroup without a reservation, but for the places of lost members, if its queue is open.
-    pub(in crate::cycle) fn admit_without_reservation(&mut self, key: &GroupKey) {
+    pub(super) fn admit_without_reservation(&mut self, key: &GroupKey) {
         let mut kept = Resources::new();
         self.nominations.kept_for(key).iter().for_each(|place| kept.add(place.resources()));
         reservation::admit_without_reservation(&mut self.cache, &mut self.requeue.timers, key, &kept);
@@ -372,7 +372,7 @@ impl SchedulingState {
     }
 
     /// Removes all decisions about a foreign PodGroup.
-    pub(in crate::cycle) fn ignore_foreign(&mut self, key: &GroupKey) {
+    pub(super) fn ignore_foreign(&mut self, key: &GroupKey) {
         self.revoke_admission(key);
         self.judge_group(key, None);
         self.cache.file(key, None);
@@ -416,7 +416,7 @@ impl SchedulingState {
         let candidates = self.requeue.take(now, preemptable, &self.cache);
         self.cache.tidy_classes();
         // What became free is passed on by now, all the way up.
-        self.cache.accounting.forget_unused_places();
+        self.cache.forget_unused_places();
         candidates
     }
 }

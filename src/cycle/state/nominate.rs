@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::accounting::Placement;
 use crate::api::{GroupKey, Uid};
 use crate::cycle::admission::reservation;
-use crate::cycle::cache::{Assumed, Change, gang};
+use crate::cycle::cache::{Change, gang};
 use crate::cycle::explain::{Lack, Refusal, Step};
 use crate::cycle::nominations::{BACKOFF, Nomination, Outlook, after_refusal, outlook, settle};
 use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
@@ -25,7 +25,7 @@ impl SchedulingState {
     /// The resources on a node that are nominated, for gangs or by other schedulers. They are charged, but no pod uses them.
     #[must_use]
     pub fn nominated_on(&self, node: &str) -> Option<Resources> {
-        let (ours, others) = (self.nominations.nodes.get(node), self.cache.nominated_by_others.on(node));
+        let (ours, others) = (self.nominations.nodes.get(node), self.cache.nominated_by_others().on(node));
         ours.into_iter().chain(others).cloned().reduce(|mut all, some| {
             all.add(&some);
             all
@@ -40,7 +40,7 @@ impl SchedulingState {
 
     /// The node that the pod is charged to, and how much.
     pub(super) fn charge_of(&self, uid: &Uid) -> Option<(Arc<str>, Resources)> {
-        let pod = self.cache.accounting.pod(uid)?;
+        let pod = self.cache.accounting().pod(uid)?;
         Some((Arc::from(pod.node?), pod.resources.clone()))
     }
 
@@ -65,13 +65,13 @@ impl SchedulingState {
         cause: EvictionCause,
         until: Duration,
     ) -> Option<Eviction> {
-        let group = self.cache.groups.get(key)?;
+        let group = self.cache.groups().get(key)?;
         let (group_uid, lack) = (group.facts.as_ref()?.uid.clone(), group.refusal.as_deref().and_then(Refusal::lack));
         let queue = Arc::clone(&places.first()?.queue);
         let there: Vec<Victim> = victims.iter().filter_map(|uid| self.cache.victim(uid)).collect();
         let waited_for = there.iter().map(|victim| victim.uid.clone()).collect();
         let id = self.enter_nomination(key, places, waited_for, why_nominated(&there, lack), until)?;
-        let leaving = |uid: &Uid| self.cache.pods.get(uid).is_some_and(|member| member.facts.deleting);
+        let leaving = |uid: &Uid| self.cache.pods().get(uid).is_some_and(|member| member.facts.deleting);
         let mut victims: Vec<Victim> = there.into_iter().filter(|victim| !leaving(&victim.uid)).collect();
         // An eviction that ends midway leaves the members on which others depend.
         let groups: BTreeSet<&GroupKey> = victims.iter().map(|victim| &victim.group).collect();
@@ -103,16 +103,16 @@ impl SchedulingState {
         refusal: Arc<Refusal>,
         until: Duration,
     ) -> Option<u64> {
-        let group = self.cache.groups.get(key)?;
+        let group = self.cache.groups().get(key)?;
         let queue = Arc::clone(&places.first()?.queue);
         let members: BTreeSet<&Uid> = places.iter().map(|place| &place.uid).collect();
-        let waits = |uid: &&Uid| group.waiting.contains(*uid) && self.cache.accounting.pod(uid).is_none();
+        let waits = |uid: &&Uid| group.waiting.contains(*uid) && self.cache.accounting().pod(uid).is_none();
         if self.nominations.gangs.contains_key(key) || members.len() != places.len() || !members.iter().all(waits) {
             return None;
         }
         // The order of this cycle follows the shares before the preemption.
         self.keeping_shares(|state| state.charge_nominated(key, &queue, places, &refusal));
-        self.cache.sharing.outdated = true;
+        self.cache.shares_are_outdated();
         let id = self.nominations.next_number();
         let nomination = Nomination { id, places: places.to_vec(), victims, until, refusal: Arc::clone(&refusal) };
         // Its victims do not count for their gangs any more, of which further members may wait.
@@ -126,21 +126,14 @@ impl SchedulingState {
 
     /// Returns the PodGroups of these pods.
     fn gangs_of(&self, pods: &BTreeSet<Uid>) -> BTreeSet<GroupKey> {
-        pods.iter().filter_map(|uid| Some(self.cache.pods.get(uid)?.facts.group.clone())).collect()
+        pods.iter().filter_map(|uid| Some(self.cache.pods().get(uid)?.facts.group.clone())).collect()
     }
 
     fn charge_nominated(&mut self, key: &GroupKey, queue: &str, places: &[Placement], refusal: &Arc<Refusal>) {
         self.drop_all_places(key);
         reservation::release_for_nomination(&mut self.cache, &mut self.requeue.timers, key, queue);
         for place in places {
-            self.cache.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources);
-            self.cache.count_nominated(&place.uid, Some(&place.node));
-            if let Some(mut member) = self.cache.detach(&place.uid) {
-                member.nominated = Some(Assumed::of(place));
-                member.refusal = Some(Arc::clone(refusal));
-                self.cache.attach(member);
-            }
-            self.cache.charge_changed(Some(&place.node), Some(&place.queue), false);
+            self.cache.nominate(place, refusal);
         }
         self.follow();
     }
@@ -174,7 +167,7 @@ impl SchedulingState {
     /// Assumes the gang on its nominated nodes.
     fn fulfil(&mut self, key: &GroupKey, placed: &[Placement], now: Duration, rest_time: Duration) -> Vec<Bind> {
         self.nominations.remove(key);
-        let known = self.cache.groups.get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
+        let known = self.cache.groups().get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
         let minimum =
             known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
         let binds = self.assume_all(key, placed, minimum);
@@ -185,7 +178,7 @@ impl SchedulingState {
 
     /// Records a refused eviction, for a reason of a bounded set, and withdraws its nomination unless that is gone already.
     pub fn refuse_eviction(&mut self, key: &GroupKey, nomination: u64, why: &'static str) {
-        if let Some(group) = self.cache.groups.get_mut(key).filter(|group| group.partial.eviction == Some(nomination)) {
+        if let Some(group) = self.cache.group_mut(key).filter(|group| group.partial.eviction == Some(nomination)) {
             group.partial.eviction = None;
         }
         if self.nominations.gangs.get(key).is_some_and(|known| known.id == nomination) {
@@ -199,15 +192,7 @@ impl SchedulingState {
         // Its victims stay, and another nomination may wait for them to go.
         self.nominations.room_taken();
         for place in &nomination.places {
-            if self.cache.accounting.withdraw(&place.uid) {
-                self.cache.charge_changed(Some(&place.node), Some(&place.queue), true);
-            }
-            if let Some(mut member) = self.cache.detach(&place.uid) {
-                member.nominated = None;
-                member.refusal = None;
-                self.cache.attach(member);
-                self.cache.count_nominated(&place.uid, None);
-            }
+            self.cache.withdraw_nominated(place);
         }
         self.follow();
         // It keeps what it needs to be finished (A5).

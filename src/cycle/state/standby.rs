@@ -18,10 +18,10 @@ impl SchedulingState {
     /// of the monotonic clock; `timeout` is the admission timeout.
     pub fn stand_by(&mut self, now: Duration, timeout: Duration) {
         self.end_kept_places_in_standby(now, timeout);
-        let groups = &self.cache.groups;
+        let groups = self.cache.groups();
         let most = groups.len().saturating_mul(2).saturating_add(COLLECTED);
         self.requeue.stand_by(most, |key| groups.contains_key(key));
-        self.cache.accounting.forget_unused_places();
+        self.cache.forget_unused_places();
         self.cache.bound_dirty(|collected, there| collected > there.saturating_mul(2).saturating_add(COLLECTED));
     }
 }
@@ -81,7 +81,7 @@ mod tests {
         let limit = COLLECTED + 10;
         let names = state.requeue.names();
         assert!(names <= limit, "{names} names of nodes and queues");
-        assert!(!state.cache.classes.tidy(&mut state.cache.on_nodes), "unused classes are left");
+        assert!(!state.cache.tidy_classes(), "unused classes are left");
         let dirty = state.take_dirty();
         assert!(dirty.pods.len() <= limit && dirty.queues.len() <= limit, "{} pods, {} queues", dirty.pods.len(), dirty.queues.len());
         let candidates = state.take_candidates(Duration::ZERO);

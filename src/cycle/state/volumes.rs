@@ -113,7 +113,7 @@ impl SchedulingState {
     /// Finds again what the claims of these pods mean. A pod for which that is the same is not changed.
     fn read_again(&mut self, pods: Vec<Uid>) {
         for uid in pods {
-            let Some(facts) = self.cache.pods.get(&uid).map(|member| PodFacts::clone(&member.facts)) else { continue };
+            let Some(facts) = self.cache.pods().get(&uid).map(|member| PodFacts::clone(&member.facts)) else { continue };
             self.apply_pod(facts);
         }
         self.follow();

@@ -33,19 +33,19 @@ pub(in crate::cycle) fn term(of: &str, key: &str) -> AffinityTerm {
 /// Members that are alike.
 #[derive(Clone, Debug)]
 pub(in crate::cycle) struct Kind {
-    pub(in crate::cycle) cpu: i64,
+    pub(super) cpu: i64,
     zone: Option<u8>,
     /// Another kind, or its own, that it keeps away from its node or its zone.
     away: Option<(u8, bool)>,
     /// The kind that must be in its zone.
-    pub(in crate::cycle) beside: Option<u8>,
-    pub(in crate::cycle) is_spread: bool,
+    pub(super) beside: Option<u8>,
+    pub(super) is_spread: bool,
     has_port: bool,
 }
 
 /// Nodes with their zone and free cpu, kinds, the kind of each member, and how many are needed. Of the first kind a pod runs on a node,
 /// where one is named.
-pub(in crate::cycle) type World = (Vec<(u8, i64)>, Vec<Kind>, Vec<u8>, u32, Option<u8>);
+pub(super) type World = (Vec<(u8, i64)>, Vec<Kind>, Vec<u8>, u32, Option<u8>);
 
 pub(in crate::cycle) fn world() -> impl Strategy<Value = World> {
     let rarely = || prop::bool::weighted(0.2);

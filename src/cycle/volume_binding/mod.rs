@@ -40,19 +40,19 @@ use progress::is_bound;
 pub(in crate::cycle) use progress::{CHANGED, Progress};
 
 /// The back-off of a PodGroup that has given its nodes back.
-pub(in crate::cycle) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+pub(super) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// The pods of one placement that wait for volumes.
 #[derive(Debug)]
-pub(in crate::cycle) struct VolumeBinding {
+pub(super) struct VolumeBinding {
     /// The PodGroup.
-    pub(in crate::cycle) key: GroupKey,
+    pub(super) key: GroupKey,
     /// The pods with their nodes.
     pub(in crate::cycle) places: Vec<Placement>,
     /// The minMember that their bindings name; none where nothing depends on it.
     pub(in crate::cycle) minimum: Option<u32>,
     /// For each pod, the claims for which something is reserved.
-    pub(in crate::cycle) reserved: Vec<ClaimKey>,
+    pub(super) reserved: Vec<ClaimKey>,
     /// All claims that had no volume.
     claims: BTreeSet<ClaimKey>,
     /// Those that were seen with the selected node, or with the volume that names them.
@@ -75,7 +75,7 @@ struct Waiting {
 
 /// All pods that wait for volumes.
 #[derive(Debug, Default)]
-pub(in crate::cycle) struct VolumeBindings {
+pub(super) struct VolumeBindings {
     all: BTreeMap<u64, VolumeBinding>,
     of_pod: BTreeMap<Uid, u64>,
     of_claim: BTreeMap<ClaimKey, Waiting>,
@@ -93,9 +93,9 @@ pub(in crate::cycle) struct VolumeBindings {
 
 impl VolumeBinding {
     /// The nodes on which it failed: that of the claim for which no volume was made; where none was refused, all.
-    pub(in crate::cycle) fn failed_on(&self, cache: &Cache) -> BTreeSet<Arc<str>> {
+    pub(super) fn failed_on(&self, cache: &Cache) -> BTreeSet<Arc<str>> {
         let asks = |place: &&Placement| {
-            let volumes = cache.pods.get(&place.uid).and_then(|member| member.facts.constraints.volumes.as_ref());
+            let volumes = cache.pods().get(&place.uid).and_then(|member| member.facts.constraints.volumes.as_ref());
             self.refused.as_ref().is_none_or(|claim| volumes.is_some_and(|volumes| volumes.unbound.contains(claim)))
         };
         self.places.iter().filter(asks).map(|place| Arc::clone(&place.node)).collect()
@@ -104,7 +104,7 @@ impl VolumeBinding {
 
 impl VolumeBindings {
     /// Holds these placements until these claims are bound.
-    pub(in crate::cycle) fn hold(
+    pub(super) fn hold(
         &mut self,
         cache: &Cache,
         key: &GroupKey,
@@ -149,7 +149,7 @@ impl VolumeBindings {
     }
 
     /// Ends a binding, and returns it.
-    pub(in crate::cycle) fn remove(&mut self, number: u64) -> Option<VolumeBinding> {
+    pub(super) fn remove(&mut self, number: u64) -> Option<VolumeBinding> {
         let binding = self.all.remove(&number)?;
         self.changed.remove(&number);
         binding.until.into_iter().for_each(|until| _ = self.deadlines.remove(&(until, number)));
@@ -183,7 +183,7 @@ impl VolumeBindings {
     }
 
     /// Takes the writes for the plan.
-    pub(in crate::cycle) fn take_writes(&mut self) -> Vec<VolumeWrite> {
+    pub(super) fn take_writes(&mut self) -> Vec<VolumeWrite> {
         std::mem::take(&mut self.writes)
     }
 
@@ -193,17 +193,17 @@ impl VolumeBindings {
     }
 
     /// A claim changed or is gone.
-    pub(in crate::cycle) fn claim_changed(&mut self, claim: &ClaimKey) {
+    pub(super) fn claim_changed(&mut self, claim: &ClaimKey) {
         self.changed.extend(self.of_claim.get(claim).into_iter().flat_map(|waiting| &waiting.bindings));
     }
 
     /// A PodGroup changed or is gone.
-    pub(in crate::cycle) fn group_changed(&mut self, key: &GroupKey) {
+    pub(super) fn group_changed(&mut self, key: &GroupKey) {
         self.changed.extend(self.of_group.get(key).into_iter().flatten());
     }
 
     /// A node, a volume or a queue changed, which may matter to any of them.
-    pub(in crate::cycle) fn surroundings_changed(&mut self) {
+    pub(super) fn surroundings_changed(&mut self) {
         self.changed.extend(self.all.keys());
     }
 
@@ -228,14 +228,14 @@ impl VolumeBindings {
         }
     }
 
-    pub(in crate::cycle) fn get(&self, number: u64) -> Option<&VolumeBinding> {
+    pub(super) fn get(&self, number: u64) -> Option<&VolumeBinding> {
         self.all.get(&number)
     }
 
     /// Returns whether the PodGroup has its minimum without the members that are held, but for those of this binding. Until then no other
     /// member of it is bound.
-    pub(in crate::cycle) fn has_minimum(&self, cache: &Cache, key: &GroupKey, but: Option<u64>) -> bool {
-        let Some((group, facts)) = cache.groups.get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else { return true };
+    pub(super) fn has_minimum(&self, cache: &Cache, key: &GroupKey, but: Option<u64>) -> bool {
+        let Some((group, facts)) = cache.groups().get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else { return true };
         let others = self.of_group.get(key).into_iter().flatten().filter(|number| Some(**number) != but);
         let held =
             others.filter_map(|number| self.all.get(number)).flat_map(|binding| &binding.places).map(|place| place.uid.clone()).collect();
@@ -259,7 +259,7 @@ impl VolumeBindings {
     }
 
     /// Returns when a cycle has something to do here; none where there is no such time.
-    pub(in crate::cycle) fn next(&self) -> Option<Duration> {
+    pub(super) fn next(&self) -> Option<Duration> {
         if self.changed.is_empty() { self.deadlines.first().map(|(until, _)| *until) } else { Some(Duration::ZERO) }
     }
 
@@ -272,8 +272,8 @@ impl VolumeBindings {
     }
 
     /// Returns what is held: in the queue and all below it, and in the queue itself.
-    pub(in crate::cycle) fn in_queue(&self, cache: &Cache, queue: &str) -> (Resources, Resources) {
-        let tree = cache.accounting.quota().tree();
+    pub(super) fn in_queue(&self, cache: &Cache, queue: &str) -> (Resources, Resources) {
+        let tree = cache.accounting().quota().tree();
         let below = self.queues.iter().filter(|(leaf, _)| tree.way(leaf).iter().any(|above| **above == *queue));
         let all = below.fold(Resources::new(), |mut all, (_, held)| {
             all.add(held);
@@ -295,7 +295,7 @@ impl VolumeBindings {
     }
 
     #[cfg(test)]
-    pub(in crate::cycle) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         let Self { all, of_pod, of_claim, of_group, deadlines, queues, changed, writes, last: _ } = self;
         all.is_empty()
             && of_pod.is_empty()

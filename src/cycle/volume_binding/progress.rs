@@ -47,12 +47,12 @@ impl VolumeBinding {
         if let Some(why) = &self.failed {
             return Some(why.clone());
         }
-        let known = cache.groups.get(&self.key).and_then(|group| Some((group, group.facts.as_deref()?)));
+        let known = cache.groups().get(&self.key).and_then(|group| Some((group, group.facts.as_deref()?)));
         if !known.is_some_and(|(group, facts)| gang::is_satisfied(group, facts)) {
             return Some("the PodGroup changed".to_owned());
         }
         for place in &self.places {
-            let member = cache.pods.get(&place.uid);
+            let member = cache.pods().get(&place.uid);
             let stands = |member: &&Member| {
                 member.state() == State::Placed
                     && member.facts.group == self.key
@@ -110,15 +110,15 @@ impl VolumeBinding {
 
     /// Returns whether all volumes of the pods are known.
     fn is_resolved(&self, cache: &Cache) -> bool {
-        self.places.iter().all(|place| cache.pods.get(&place.uid).is_some_and(|member| member.facts.unusable_claim.is_none()))
+        self.places.iter().all(|place| cache.pods().get(&place.uid).is_some_and(|member| member.facts.unusable_claim.is_none()))
     }
 
     /// Returns whether the queue and the nodes take the pods with the volumes that their claims are bound to.
     fn may_bind(&self, cache: &Cache) -> bool {
-        let quota = cache.accounting.quota();
+        let quota = cache.accounting().quota();
         self.places.iter().all(|place| {
-            let node = cache.nodes.id(&place.node).and_then(|id| cache.node(id));
-            let Some((node, member)) = node.zip(cache.pods.get(&place.uid)) else { return false };
+            let node = cache.nodes().id(&place.node).and_then(|id| cache.node(id));
+            let Some((node, member)) = node.zip(cache.pods().get(&place.uid)) else { return false };
             quota.closed_by(&place.queue).is_none()
                 && lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &node).is_none()
         })

@@ -10,12 +10,11 @@ use serde_json::Value;
 use crate::api::volumes::{AttachmentFacts, CapacityFacts, ClaimFacts, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts};
 use crate::api::workload::NamespaceLabels;
 use crate::api::{NodeFacts, PodFacts, Uid};
-use crate::cycle::cache::Cache;
 use crate::cycle::explain::Reason;
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::placement::filter::{Query, refusal};
 use crate::cycle::placement::finder::{Asks, NodeFinder};
-use crate::cycle::placement::placer::{Attempt, Placer, Pod, State};
+use crate::cycle::placement::placer::{Attempt, Pod};
 use crate::cycle::placement::topology::counting::counting;
 use crate::cycle::state::SchedulingState;
 
@@ -132,18 +131,15 @@ pub(super) fn state_of(question: &Value) -> SchedulingState {
 
 fn answer(state: &mut SchedulingState, uid: &Uid) -> Said {
     let cache = &mut state.cache;
-    let member = cache.pods[uid].clone();
+    let member = cache.pods()[uid].clone();
     assert!(member.facts.faults.is_empty() && member.facts.unsupported.is_empty(), "{:?}", member.facts);
     if let Some(unusable) = &member.facts.unusable_claim {
-        let answer = cache.nodes.iter().map(|node| (node.name.to_string(), vec![CLAIM.to_owned(), unusable.to_string()])).collect();
+        let answer = cache.nodes().iter().map(|node| (node.name.to_string(), vec![CLAIM.to_owned(), unusable.to_string()])).collect();
         return Said { answer, message: None };
     }
-    let class = Arc::clone(cache.classes.get(member.class.unwrap()).unwrap());
-    let (barred, last, mut finder) = ([].into(), [].into(), NodeFinder::default());
-    let Cache { accounting, nodes, on_nodes, classes, nominated_by_others, .. } = cache;
-    let cluster =
-        State { accounting, nodes, placed: on_nodes, classes, finder: &mut finder, barred: [].into(), nominated: nominated_by_others };
-    let mut placer = Placer::new(cluster, NodeStrategy::Spread, &last);
+    let class = Arc::clone(cache.classes().get(member.class.unwrap()).unwrap());
+    let barred = [].into();
+    let (mut placer, _) = cache.placer(&member.facts.group, "default", NodeStrategy::Spread);
     let pods = [Pod { facts: &member.facts, class: member.class, node: None }];
     placer.respect_nominations(&Attempt { queue: "default", pods: &pods, needed: 1, first: 0, preemptable: true, is_due: false });
     let snapshot = placer.trial.snapshot(NodeStrategy::Spread, &barred);

@@ -149,11 +149,11 @@ struct Ours {
 
 fn ours(state: &SchedulingState, uid: &Uid) -> Ours {
     let cache = &state.cache;
-    let member = &cache.pods[uid];
-    let class = cache.classes.get(member.class.unwrap()).unwrap();
+    let member = &cache.pods()[uid];
+    let class = cache.classes().get(member.class.unwrap()).unwrap();
     let barred = [].into();
-    let (nodes, placed) = (&cache.nodes, &cache.on_nodes);
-    let snapshot = Snapshot { nodes, ledger: cache.accounting.ledger(), placed, strategy: NodeStrategy::Spread, barred: &barred };
+    let (nodes, placed) = (cache.nodes(), cache.on_nodes());
+    let snapshot = Snapshot { nodes, ledger: cache.accounting().ledger(), placed, strategy: NodeStrategy::Spread, barred: &barred };
     let counting = counting(class, nodes);
     let verdict = NodeFinder::default().verdict(&class.terms, &counting, snapshot);
     let images = member.facts.images.as_ref().and_then(|images| KnownPoints::default().of(images, nodes));

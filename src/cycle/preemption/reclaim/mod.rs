@@ -59,31 +59,31 @@ const MOST_STEPS: u32 = 2_000_000;
 
 /// The PodGroup that preempts.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cycle) struct Preemptor<'a> {
-    pub(in crate::cycle) group: &'a GroupKey,
-    pub(in crate::cycle) queue: &'a str,
+pub(super) struct Preemptor<'a> {
+    pub(super) group: &'a GroupKey,
+    pub(super) queue: &'a str,
     /// The members that must be placed, all together, in the order in which they are placed.
-    pub(in crate::cycle) members: &'a [Uid],
+    pub(super) members: &'a [Uid],
     /// What its PodGroup asks for beyond these members (A1): its queues must take it, too.
-    pub(in crate::cycle) beyond: &'a Resources,
+    pub(super) beyond: &'a Resources,
     /// The priority of the PodGroup.
-    pub(in crate::cycle) priority: i32,
+    pub(super) priority: i32,
     /// Whether these members may be preempted later.
-    pub(in crate::cycle) preemptable: bool,
+    pub(super) preemptable: bool,
 }
 
 /// The evictions that each budget still allows (R6).
 #[derive(Clone, Copy)]
-pub(in crate::cycle) struct Budgets<'a> {
+pub(super) struct Budgets<'a> {
     /// The allowed evictions of each budget.
-    pub(in crate::cycle) left: &'a [u32],
+    pub(super) left: &'a [u32],
     /// Returns the budgets of a pod, as indices into `left`.
-    pub(in crate::cycle) of: &'a dyn Fn(&PodFacts) -> Vec<usize>,
+    pub(super) of: &'a dyn Fn(&PodFacts) -> Vec<usize>,
 }
 
 /// The victims, and the nodes of the members without them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::cycle) struct Preemption {
+pub(super) struct Preemption {
     /// The pods to evict, the cheapest first, a gang together; none if terminating pods are enough.
     pub victims: Vec<Uid>,
     /// Each member of the request, with its node.
@@ -96,7 +96,7 @@ pub(in crate::cycle) struct Preemption {
 /// # Errors
 ///
 /// The reason why no pod is preempted.
-pub(in crate::cycle) fn find(
+pub(super) fn find(
     state: &mut SchedulingState,
     policy: Policy,
     preemptor: &Preemptor<'_>,
@@ -105,7 +105,7 @@ pub(in crate::cycle) fn find(
     let SchedulingState { cache, nominations, eviction_backoff, .. } = state;
     cache.share_out();
     let leaving = nominations.terminating_or_victims(cache);
-    let reserved = cache.groups.get(preemptor.group).is_some_and(|group| group.admission.reservation.is_some());
+    let reserved = cache.groups().get(preemptor.group).is_some_and(|group| group.admission.reservation.is_some());
     let (placer, Beside { pods, groups, priority_classes, sharing }) = cache.placer(preemptor.group, preemptor.queue, policy);
     let mut stage = Stage::new(placer, pods);
     leaving.iter().for_each(|uid| stage.set_aside(uid));

@@ -126,12 +126,12 @@ fn terminating_pods_are_waited_for_whichever_scheduler_placed_them() {
     assert_eq!(taken(&mut state, "asks"), Ok((vec![], vec!["n".into()])));
     // A running foreign pod is no victim; a terminating pod of ours is enough.
     borrower(&mut state, 1, "n", |pod| pod.scheduler = "other".into());
-    assert!(state.cache.leaving.is_empty());
+    assert!(state.cache.leaving().is_empty());
     assert!(taken(&mut state, "asks").unwrap_err().starts_with("no pod can be preempted: no queue is over its share"));
     borrower(&mut state, 0, "n", leaves);
-    assert_eq!((state.cache.leaving.len(), taken(&mut state, "asks")), (1, Ok((vec![], vec!["n".into()]))));
+    assert_eq!((state.cache.leaving().len(), taken(&mut state, "asks")), (1, Ok((vec![], vec!["n".into()]))));
     state.delete_pod(&Uid::from("ns/p0"));
-    assert!(state.cache.leaving.is_empty());
+    assert!(state.cache.leaving().is_empty());
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl SchedulingState {
 
     /// Returns the pod of the binding and its PodGroup; none where the pod is not assumed on this node any more, cannot be bound, or has no PodGroup.
     fn assumed(&self, bind: &Bind) -> Option<(Arc<PodFacts>, Arc<GroupFacts>)> {
-        let member = self.cache.pods.get(&bind.uid)?;
+        let member = self.cache.pods().get(&bind.uid)?;
         let facts = &member.facts;
         let is_there = member.assumed.as_ref().is_some_and(|assumed| assumed.node == bind.node && assumed.queue == bind.queue);
         if !is_there
@@ -49,7 +49,7 @@ impl SchedulingState {
         {
             return None;
         }
-        let group = self.cache.groups.get(&bind.group)?.facts.clone()?;
+        let group = self.cache.groups().get(&bind.group)?.facts.clone()?;
         Some((Arc::clone(facts), group))
     }
 }

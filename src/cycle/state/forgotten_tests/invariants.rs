@@ -104,7 +104,7 @@ pub(super) fn check_state(state: &SchedulingState) {
     state.cache().check_giving_way();
     check_records(state);
     let cache = state.cache();
-    let sharing = &cache.sharing;
+    let sharing = cache.sharing();
     if let Some(shares) = sharing.shares.as_ref().filter(|_| !sharing.outdated) {
         assert_eq!(
             shares,
@@ -113,7 +113,7 @@ pub(super) fn check_state(state: &SchedulingState) {
         );
     }
     let placed = cache.pods().values().filter(|member| member.state() == State::Placed).map(|member| member.facts.priority).min();
-    assert_eq!(cache.placed_priorities.lowest().copied(), placed, "the lowest priority of a placed pod");
+    assert_eq!(cache.lowest_placed(), placed, "the lowest priority of a placed pod");
     cache.groups().iter().for_each(|(key, group)| check_reservation(state, key, group));
 }
 
@@ -121,7 +121,7 @@ pub(super) fn check_state(state: &SchedulingState) {
 fn check_nominations(state: &SchedulingState) {
     let (cache, nominations) = (state.cache(), &state.nominations);
     let (mut on_nodes, mut in_queues) = (BTreeMap::<Arc<str>, Resources>::new(), BTreeMap::<Arc<str>, Resources>::new());
-    let is_ours = |uid: &Uid| cache.nominated_by_others.get(uid).is_none();
+    let is_ours = |uid: &Uid| cache.nominated_by_others().get(uid).is_none();
     for (uid, pod) in cache.accounting().pods().filter(|(uid, pod)| pod.stage == Stage::Nominated && is_ours(uid)) {
         let is_kept = nominations.kept.values().flatten().any(|place| place.uid == *uid);
         let is_nominated = cache.pods().get(uid).is_some_and(|member| member.state() == State::Nominated);

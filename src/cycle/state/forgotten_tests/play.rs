@@ -58,7 +58,7 @@ impl Play {
                 let here = gone.iter().filter_map(|uid| cache.accounting().pod(uid)).filter(|pod| pod.node == Some(&*place.node));
                 here.for_each(|pod| stays.sub(pod.resources));
                 // Of a lower priority, perhaps.
-                cache.nominated_by_others.on(&place.node).into_iter().for_each(|nominated| stays.sub(nominated));
+                cache.nominated_by_others().on(&place.node).into_iter().for_each(|nominated| stays.sub(nominated));
                 assert!(node.allocatable.covers(&stays), "{key} is nominated again on {}, which has no room", place.node);
             }
         }
