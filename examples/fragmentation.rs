@@ -175,8 +175,11 @@ impl Scheduler for Ours {
         let barred = BTreeSet::new();
         let snapshot =
             Snapshot { nodes: &self.nodes, ledger: &self.ledger, placed: &self.placed, strategy: self.strategy, barred: &barred };
-        let found =
-            self.finder.best(Asks { id, class: &class, users: 2, replica_of: None, images: None, only: None }, &BTreeSet::new(), snapshot);
+        let found = self.finder.best(
+            Asks { id, class: &class, users: 2, replica_of: None, images: None, within: None },
+            &BTreeSet::new(),
+            snapshot,
+        );
         self.classes.leave(id);
         self.placed.forget(&facts.uid);
         let name = self.nodes.get(found.ok()?)?.name.to_string();

@@ -83,7 +83,7 @@ fn place_nominated(
     let (mut placer, beside) = cache.placer_beside_holds(key, queue, Strategy::default());
     let pod = |place| {
         let Placement { uid, node, .. }: &Placement = place;
-        beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node) })
+        beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node), within: None })
     };
     let members: Vec<Pod<'_>> = own.iter().filter_map(pod).collect();
     let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);

@@ -17,10 +17,10 @@ use crate::api::Uid;
 use crate::api::images::PodImages;
 use crate::cycle::explain::{Count, Reason, Tally};
 
-use super::capacity::{Room, pods_now};
 use super::class::{Class, ClassId};
 use super::filter::{Query, refusal};
 use super::images::{ImagePoints, KnownPoints};
+use super::node_set::NodeSet;
 use super::node_table::NodeTable;
 use super::nodes::{NodeId, Nodes};
 use super::preferred_nodes::PreferredNodes;
@@ -90,8 +90,8 @@ pub struct Asks<'a> {
     pub replica_of: Option<&'a Uid>,
     /// The images that the pod needs; none where it names none.
     pub images: Option<&'a Arc<PodImages>>,
-    /// The nodes to which the pod is restricted, by the index of the node; none where any will do.
-    pub only: Option<&'a [bool]>,
+    /// The set of nodes to which the pod is restricted; none where any will do.
+    pub within: Option<&'a NodeSet>,
 }
 
 impl NodeFinder {
@@ -101,16 +101,15 @@ impl NodeFinder {
     ///
     /// No node takes it: how many nodes refuse, and why.
     pub fn best(&mut self, asks: Asks<'_>, last: &BTreeSet<NodeId>, snapshot: Snapshot<'_>) -> Result<NodeId, Arc<Tally>> {
-        let Asks { id, class, users, replica_of, images, only } = asks;
+        let Asks { id, class, users, replica_of, images, within } = asks;
         let points = images.and_then(|images| self.images.of(images, snapshot.nodes));
         let siblings = replica_of.and_then(|controller| snapshot.placed.replicas_of(controller));
         if !class.terms.is_empty() || class.terms.preferences.is_some() {
             // A placement may open or close whole domains, so no list of the best nodes lasts.
             let counting = self.counting.of(id, class, snapshot.nodes);
-            let mut verdict = self.verdict(&class.terms, &counting, snapshot);
-            only.into_iter().for_each(|only| verdict.restrict(only));
+            let verdict = self.verdict(&class.terms, &counting, snapshot).within(within);
             if class.terms.preferences.is_none() && siblings.is_none() {
-                return Shortlist::by(points).answer(&mut self.table, class, &verdict, 1, last, snapshot);
+                return Shortlist::by(points).answer(&mut self.table, (class, &verdict), 1, last, snapshot);
             }
             let query = Query { images: points.as_deref(), ..Query::of(class, &verdict, snapshot) };
             let preferred = self.preferred.of(id, class, snapshot.nodes);
@@ -120,10 +119,12 @@ impl NodeFinder {
             let zones = self.domains.of(&Arc::from(ZONE), snapshot.nodes);
             Replicas { on_nodes, in_zones: in_zones(on_nodes, &zones), zones }
         });
+        let verdict = Verdict::default().within(within);
         let most = if replicas.is_some() { LONGEST } else { users.min(LONGEST) };
-        if users < 2 {
+        // What is found in a set of nodes is of no use for pods that may go elsewhere.
+        if users < 2 || within.is_some() {
             let most = if replicas.is_some() { WINDOW } else { 1 };
-            return Shortlist::by(points).answer_for(replicas.as_ref(), &mut self.table, class, most, last, snapshot);
+            return Shortlist::by(points).answer_for(replicas.as_ref(), &mut self.table, (class, &verdict), most, last, snapshot);
         }
         if self.lists.len() >= MOST_LISTS {
             self.lists.clear();
@@ -131,7 +132,7 @@ impl NodeFinder {
         let key = (id, snapshot.barred.clone(), images.filter(|_| points.is_some()).cloned());
         let list = self.lists.entry(key).or_default();
         list.use_points(points);
-        list.answer_for(replicas.as_ref(), &mut self.table, class, most, last, snapshot)
+        list.answer_for(replicas.as_ref(), &mut self.table, (class, &verdict), most, last, snapshot)
     }
 
     /// Returns the best node for a pod with preferences.
@@ -150,44 +151,16 @@ impl NodeFinder {
         weigh::best(&candidates, pod, facts).ok_or_else(|| Arc::new(tally(&mut self.table, query, snapshot)))
     }
 
-    /// Returns how many nodes take one pod of the class.
-    pub fn takers(&mut self, id: ClassId, class: &Class, snapshot: Snapshot<'_>) -> usize {
+    /// Returns how many nodes of the set, if there is one, take one pod of the class.
+    pub fn takers(&mut self, id: ClassId, class: &Class, within: Option<&NodeSet>, snapshot: Snapshot<'_>) -> usize {
         let counting = self.counting.of(id, class, snapshot.nodes);
-        let verdict = self.verdict(&class.terms, &counting, snapshot);
+        let verdict = self.verdict(&class.terms, &counting, snapshot).within(within);
         let query = Query::of(class, &verdict, snapshot);
         if self.table.prepare(&class.request, snapshot) {
             return self.table.takers(&query, snapshot);
         }
         let takes = |id: &NodeId| snapshot.node(*id).is_some_and(|node| refusal(&query, &node).is_none());
         snapshot.nodes.ids().filter(takes).count()
-    }
-
-    /// Returns at most `most` domains of the class's affinity with room for `wanted` pods of it, those with the least room first, each as
-    /// the nodes in it. Empty where a pod of the class may not be the first one in a domain.
-    pub fn domains_for(&mut self, id: ClassId, class: &Class, wanted: usize, most: usize, snapshot: Snapshot<'_>) -> Vec<Vec<bool>> {
-        let Some(affinity) = class.terms.affinity.as_ref().filter(|affinity| affinity.matches_itself) else { return Vec::new() };
-        let counting = self.counting.of(id, class, snapshot.nodes);
-        let verdict = self.verdict(&class.terms, &counting, snapshot);
-        let query = Query::of(class, &verdict, snapshot);
-        let mut domains = |key: &Arc<str>| self.domains.of(key, snapshot.nodes);
-        let together: Vec<Arc<KeyDomains>> = affinity.topology_keys.iter().map(&mut domains).collect();
-        let apart: Vec<Arc<KeyDomains>> = class.terms.apart().map(domains).collect();
-        // Pods that must be together are in one domain of each of their keys.
-        let of = |id: NodeId| together.iter().map(|domains| domains.get(id)).collect::<Option<Vec<usize>>>();
-        let mut rooms: BTreeMap<Vec<usize>, Room> = BTreeMap::new();
-        for id in snapshot.nodes.ids() {
-            let Some(node) = snapshot.node(id).filter(|node| refusal(&query, node).is_none()) else { continue };
-            let pods = pods_now(&class.request, node.accounting);
-            let pods = if class.terms.host_ports.is_empty() { pods } else { pods.min(1) };
-            if let Some(domain) = of(id) {
-                rooms.entry(domain).or_insert_with(|| Room::new(apart.len())).add(pods, apart.iter().map(|domains| domains.get(id)));
-            }
-        }
-        let mut enough: Vec<(usize, Vec<usize>)> = rooms.into_iter().map(|(domain, room)| (room.pods(), domain)).collect();
-        enough.retain(|(room, _)| *room >= wanted);
-        enough.sort_unstable();
-        let nodes = |(_, domain): (usize, Vec<usize>)| snapshot.nodes.ids().map(|id| of(id).as_ref() == Some(&domain)).collect();
-        enough.into_iter().take(most).map(nodes).collect()
     }
 
     /// Works out which nodes refuse pods with these terms for the sake of other pods.
@@ -250,20 +223,20 @@ impl Shortlist {
         &mut self,
         replicas: Option<&Replicas<'_>>,
         table: &mut NodeTable,
-        class: &Class,
+        asked: (&Class, &Verdict),
         most: usize,
         last: &BTreeSet<NodeId>,
         snapshot: Snapshot<'_>,
     ) -> Result<NodeId, Arc<Tally>> {
-        let Some(replicas) = replicas else { return self.answer(table, class, &Verdict::default(), most, last, snapshot) };
+        let Some(replicas) = replicas else { return self.answer(table, asked, most, last, snapshot) };
         if self.best.len() < WINDOW && self.bound.is_some() {
             self.mark = None;
         }
-        let first = self.answer(table, class, &Verdict::default(), most, last, snapshot)?;
+        let first = self.answer(table, asked, most, last, snapshot)?;
         if self.best.len() < WINDOW && self.bound.is_some() {
             // Changed nodes have left the list too short.
             self.mark = None;
-            self.answer(table, class, &Verdict::default(), most, last, snapshot)?;
+            self.answer(table, asked, most, last, snapshot)?;
         }
         let window = || self.best.iter().take(WINDOW);
         Ok(replicas.best(window().filter(|(_, node)| !last.contains(node))).unwrap_or(first))
@@ -272,8 +245,7 @@ impl Shortlist {
     fn answer(
         &mut self,
         table: &mut NodeTable,
-        class: &Class,
-        verdict: &Verdict,
+        (class, verdict): (&Class, &Verdict),
         most: usize,
         last: &BTreeSet<NodeId>,
         snapshot: Snapshot<'_>,

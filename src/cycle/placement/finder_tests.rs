@@ -17,6 +17,7 @@ use crate::cycle::placement::class::Classes;
 use crate::cycle::placement::filter::Query;
 use crate::cycle::placement::finder::{Asks, MOST_LISTS, NodeFinder, each_node, fitting_of_each, tally_of_each};
 use crate::cycle::placement::images::KnownPoints;
+use crate::cycle::placement::node_set::NodeSet;
 use crate::cycle::placement::node_table::NodeTable;
 use crate::cycle::placement::nodes::{NodeId, Nodes};
 use crate::cycle::placement::score::Score;
@@ -223,14 +224,15 @@ proptest! {
                         Some(points) => lacking.iter().for_each(|(id, lacking)| assert_eq!(points.lacking(*id), *lacking)),
                         None => prop_assert!(lacking.values().all(|one| Some(one) == lacking.values().next()), "{:?}", lacking),
                     }
-                    for images in [None, Some(&needed)] {
-                        let verdict = Verdict::default();
+                    let set = NodeSet::new(Reason::NodeSelector, nodes.ids().filter(|id| id.index() % 2 == 0));
+                    for (images, within) in [(None, None), (Some(&needed), None), (None, Some(&set))] {
+                        let verdict = Verdict::default().within(within);
                         let query = Query { images: points.as_deref().filter(|_| images.is_some()), ..Query::of(class, &verdict, snapshot) };
                         let every = each_node(&query, &BTreeSet::new(), usize::MAX, snapshot);
                         let best = every.iter().find(|(_, id)| !last.contains(id)).or(every.first());
                         let truth = best.map(|(_, id)| *id).ok_or_else(|| Arc::new(tally_of_each(&query, snapshot)));
                         for (users, finder) in &mut finders {
-                            let asks = Asks { id, class, users: *users, replica_of: None, images, only: None };
+                            let asks = Asks { id, class, users: *users, replica_of: None, images, within };
                             prop_assert_eq!(finder.best(asks.clone(), &last, snapshot), truth.clone(), "{} users", users);
                             let of_replica = for_replica(&every, &last, &nodes, &on).map_or_else(|| truth.clone(), Ok);
                             let of_replica = if on.values().any(|n| nodes.id(&format!("n{n}")).is_some()) { of_replica } else { truth.clone() };
@@ -245,10 +247,13 @@ proptest! {
                             prop_assert_eq!(table.scan(&query, &BTreeSet::new(), usize::MAX, snapshot), every);
                             prop_assert_eq!(table.tally(&query, snapshot), tally_of_each(&query, snapshot));
                             prop_assert_eq!(table.fitting(&query, &last, snapshot), fitting_of_each(&query, &last, snapshot));
-                            // The same where a node refuses for the sake of other pods.
-                            for (refused, has_ports) in last.iter().flat_map(|node| [(*node, true), (*node, false)]) {
-                                let verdict = Verdict::refusing(refused, Reason::PodAffinity { topology_key: "zone".to_owned() });
-                                let verdict = if has_ports { verdict } else { verdict.without_ports() };
+                            // The same where a node refuses for the sake of other pods, and where the pod is restricted to some nodes.
+                            let reason = || Reason::PodAffinity { topology_key: "zone".to_owned() };
+                            let refusing = last.iter().flat_map(|node| {
+                                let verdict = || Verdict::refusing(*node, reason());
+                                [verdict(), verdict().without_ports(), verdict().without_ports().within(Some(&set))]
+                            });
+                            for verdict in refusing.chain([Verdict::default().within(Some(&set))]) {
                                 let query = Query { verdict: &verdict, ..query };
                                 let every = each_node(&query, &BTreeSet::new(), usize::MAX, snapshot);
                                 prop_assert_eq!(table.takers(&query, snapshot), every.len());
@@ -278,7 +283,7 @@ fn however_many_classes_there_are_the_shortlists_are_bounded() {
     for cpu in 1..=i64::try_from(MOST_LISTS + 5).unwrap() {
         let id = classes.join(&pod("ns", "p", "g", &[("cpu", cpu)]), &mut placed);
         let snapshot = Snapshot { nodes: &nodes, ledger: &ledger, placed: &placed, strategy: NodeStrategy::Spread, barred: &none };
-        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, replica_of: None, images: None, only: None };
+        let asks = |users| Asks { id, class: classes.get(id).unwrap(), users, replica_of: None, images: None, within: None };
         assert!(finder.best(asks(1), &BTreeSet::new(), snapshot).is_ok(), "a pod that is alone in its class leaves nothing behind");
         assert!(finder.best(asks(2), &BTreeSet::new(), snapshot).is_ok());
     }

@@ -23,6 +23,7 @@ pub mod finder;
 pub mod first_refused;
 pub mod images;
 mod limit;
+pub mod node_set;
 mod node_table;
 pub mod nodes;
 pub mod nominated_by_others;

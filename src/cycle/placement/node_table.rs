@@ -307,6 +307,10 @@ impl NodeTable {
             count.most_free = count.most_free.max(free);
         };
         for (place, entry) in self.nodes.iter().enumerate() {
+            if let Some(outside) = query.verdict.outside(entry.id) {
+                count(outside.clone(), Amount::ZERO, Amount::ZERO);
+                continue;
+            }
             if entry.concerns.meet(concerns) || query.verdict.refuses_volumes(entry.id) {
                 let no = snapshot.node(entry.id).and_then(|node| refusal(query, &node));
                 match no {

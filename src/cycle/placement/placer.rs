@@ -19,12 +19,13 @@ use std::sync::Arc;
 use crate::accounting::{self, Accounting, Placement};
 use crate::api::pod_facts::Constraints;
 use crate::api::{PodFacts, Uid};
-use crate::cycle::explain::{Count, NextMember, Refusal, Step, Tally};
+use crate::cycle::explain::{Count, NextMember, Reason, Refusal, Step, Tally};
 use crate::cycle::placement::Strategy;
 
 use super::class::{Class, ClassId, Classes};
 use super::filter::{Query, lasting_refusal, refusal};
 use super::finder::{Asks, NodeFinder};
+use super::node_set::NodeSet;
 use super::nodes::{NodeId, Nodes};
 use super::nominated_by_others::NominatedByOthers;
 use super::search;
@@ -66,6 +67,8 @@ pub struct Pod<'a> {
     pub class: Option<ClassId>,
     /// The node that it must go to; none where any node will do.
     pub node: Option<&'a str>,
+    /// The set of nodes to which it is restricted; none where any node will do.
+    pub within: Option<&'a NodeSet>,
 }
 
 /// Pods that are placed together.
@@ -117,8 +120,6 @@ pub struct Placer<'w> {
     pub(super) last: BTreeSet<NodeId>,
     pub(super) barred: BTreeSet<String>,
     pub(super) budget: u32,
-    /// The nodes to which the pods of one class are restricted for the moment.
-    pub(super) only: Option<(ClassId, Vec<bool>)>,
     nominated: &'w NominatedByOthers,
 }
 
@@ -127,17 +128,7 @@ impl<'w> Placer<'w> {
     pub fn new(state: State<'w>, strategy: Strategy, last: &BTreeSet<Arc<str>>) -> Self {
         let State { accounting, nodes, placed, classes, finder, barred, nominated } = state;
         let last = last.iter().filter_map(|name| nodes.id(name)).collect();
-        Self {
-            trial: Trial::new(accounting, nodes, placed),
-            classes,
-            finder,
-            strategy,
-            last,
-            barred,
-            budget: u32::MAX,
-            only: None,
-            nominated,
-        }
+        Self { trial: Trial::new(accounting, nodes, placed), classes, finder, strategy, last, barred, budget: u32::MAX, nominated }
     }
 
     /// Limits the number of pods that are tried in all attempts together.
@@ -226,13 +217,13 @@ impl<'w> Placer<'w> {
         loop {
             self.budget = self.budget.saturating_sub(count(left.len()).max(1));
             let (before, mut again) = (places.len(), Vec::new());
-            let mut refused: BTreeSet<ClassId> = BTreeSet::new();
+            let mut refused: BTreeSet<(ClassId, Option<&Reason>)> = BTreeSet::new();
             for (index, pod) in left {
                 let placed = count(places.len());
                 if placed >= attempt.needed || (again.is_empty() && attempt.is_lost(index, placed)) {
                     break;
                 }
-                let missed = if pod.class.is_some_and(|class| refused.contains(&class)) {
+                let missed = if pod.kind().is_some_and(|kind| refused.contains(&kind)) {
                     None
                 } else {
                     match self.place_one(attempt, pod, placed) {
@@ -244,7 +235,7 @@ impl<'w> Placer<'w> {
                     }
                 };
                 if let Some(missed) = missed {
-                    refused.extend(pod.class.filter(|_| missed.of_class));
+                    refused.extend(pod.kind().filter(|_| missed.of_class));
                     first_refused.get_or_insert((missed.refusal, index));
                 }
                 if self.may_take_later(pod) {
@@ -324,7 +315,7 @@ impl<'w> Placer<'w> {
             users: self.classes.users_of(id),
             replica_of: spread_with(pod.facts, self.strategy),
             images: pod.facts.images.as_ref(),
-            only: self.only.as_ref().filter(|(of, _)| *of == id).map(|(_, only)| only.as_slice()),
+            within: pod.within,
         };
         self.finder.best(asks, &self.last, self.trial.snapshot(self.strategy, &self.barred))
     }
@@ -358,6 +349,13 @@ impl<'w> Placer<'w> {
         let snapshot = self.trial.snapshot(self.strategy, &self.barred);
         let node = snapshot.nodes.id(node).and_then(|id| snapshot.node(id));
         node.is_some_and(|node| lasting_refusal(constraints, &self.barred, &node).is_none())
+    }
+}
+
+impl<'a> Pod<'a> {
+    /// Returns what makes pods the same to every node: their class and their set of nodes.
+    pub(super) fn kind(&self) -> Option<(ClassId, Option<&'a Reason>)> {
+        Some((self.class?, self.within.map(NodeSet::outside)))
     }
 }
 

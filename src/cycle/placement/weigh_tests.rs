@@ -91,7 +91,7 @@ impl Cluster {
             Snapshot { nodes: &self.nodes, ledger: &self.ledger, placed: &self.placed, strategy: Strategy::Auto, barred: &barred };
         let mut best = |users| {
             let asks =
-                Asks { id, class: &class, users, replica_of: pod.terms.replica_of.as_ref(), images: pod.images.as_ref(), only: None };
+                Asks { id, class: &class, users, replica_of: pod.terms.replica_of.as_ref(), images: pod.images.as_ref(), within: None };
             self.finder.best(asks, &BTreeSet::new(), snapshot).unwrap()
         };
         let (alone, among) = (best(1), best(2));

@@ -135,7 +135,7 @@ fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members:
     let preemptable = cache.may_borrow(key);
     let (mut placer, beside) = cache.placer(key, &queue, policy.placement);
     aside.iter().for_each(|uid| placer.trial().set_aside(uid));
-    let pod = |uid, node| beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node });
+    let pod = |uid, node| beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node, within: None });
     let to_place: Vec<Pod<'_>> = members.iter().filter_map(|(uid, node)| pod(uid, node.as_deref())).collect();
     let needed = u32::try_from(members.len()).unwrap_or(u32::MAX);
     let attempt = Attempt { queue: &queue, pods: &to_place, needed, first: needed, preemptable, is_due: false };

@@ -12,7 +12,7 @@ impl Predicate for HostPorts {
     }
 
     fn basis(&self) -> Basis {
-        Basis::Pods
+        Basis::Before
     }
 
     fn concerns_pod(&self, query: &Query<'_>) -> bool {

@@ -4,7 +4,7 @@
 //! nominations, because all of them ask [`refusal`], and it is explained by the [`Reason`] that it returns.
 //!
 //! A predicate that depends on the objects alone ([`Basis::Objects`]) must not read the request of the pod: [`lasting_refusal`] asks it
-//! without one. A predicate that depends on the pods that are placed ([`Basis::Pods`]) needs more than its line: the state that it reads is
+//! without one. A predicate that depends on the pods that are placed ([`Basis::Before`]) needs more than its line: the state that it reads is
 //! a kind of state of the [`trial`](super::trial), and what changes when a pod leaves is a `Wake` of the cache.
 //!
 //! The predicates are evaluated in the order of the table, which is that of the plugins of kube-scheduler (what its PreFilter refuses comes
@@ -20,6 +20,7 @@ mod named_nodes;
 mod node_affinity;
 mod node_group;
 mod node_selector;
+mod node_set;
 mod other_pods;
 mod resources;
 mod taints;
@@ -103,8 +104,8 @@ impl From<Reason> for No {
 enum Basis {
     /// The pod and the Node object. The result does not change when placed pods leave.
     Objects,
-    /// The placed pods. The result may change when some of them leave. It is worked out before, for all nodes: [`Verdict::refuses`].
-    Pods,
+    /// The placed pods, which may leave, or the set of nodes. It is worked out before, for all nodes: [`Verdict::refuses`].
+    Before,
     /// The idle amounts. The result may change when placed pods leave, and the node table computes it from its columns.
     Amounts,
 }
@@ -131,7 +132,8 @@ trait Predicate: Sync {
 }
 
 /// All predicates, in the order in which they are evaluated.
-const PREDICATES: [&dyn Predicate; 15] = [
+const PREDICATES: [&dyn Predicate; 16] = [
+    &node_set::NodeSet,
     &named_nodes::NamedNodes,
     &unschedulable::Unschedulable,
     &taints::Taints,

@@ -6,6 +6,7 @@ use super::*;
 use crate::api::node::Taint;
 use crate::api::pod::{NodeRequirement, NodeSelectorTerm};
 use crate::api::volumes::{CsiNodeFacts, PodVolumes, VolumeAffinity, VolumeZone};
+use crate::cycle::placement::node_set::NodeSet;
 use crate::cycle::testing::{amounts, node};
 
 /// The number of predicates. A new predicate needs a case in each test that has one for every predicate.
@@ -28,6 +29,7 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
     zoned.csi = Some(Arc::new(CsiNodeFacts { limits: [(Arc::from("d"), 1)].into(), ..CsiNodeFacts::default() }));
     let (nothing, zone_a) =
         (Verdict::default(), Verdict::refusing(NodeId::first(), Reason::PodAffinity { topology_key: "zone".to_owned() }));
+    let elsewhere = Verdict::default().within(Some(&NodeSet::new(Reason::NodeSelector, [])));
     let (none, others) = (BTreeSet::new(), BTreeSet::from(["others".to_owned()]));
     let selector = Constraints { node_selector: [("disk".to_owned(), "ssd".to_owned())].into(), ..Constraints::default() };
     let requirement = NodeRequirement { key: "disk".into(), operator: "Exists".into(), values: Vec::new() };
@@ -51,7 +53,7 @@ fn a_predicate_refuses_only_where_it_says_that_it_could() {
             accounting: NodeView { name: &facts.name, allocatable: &facts.allocatable, used: &used },
         };
         for constraints in [&Constraints::default(), &selector, &affinity, &named, &features, &mountable, &in_zone_b] {
-            for (verdict, barred) in [(&nothing, &none), (&zone_a, &none), (&nothing, &others)] {
+            for (verdict, barred) in [(&nothing, &none), (&zone_a, &none), (&elsewhere, &none), (&nothing, &others)] {
                 let request = amounts(&[("cpu", 1)]);
                 let query = Query { request: &request, constraints, verdict, barred, images: None };
                 for (at, predicate) in PREDICATES.iter().enumerate() {

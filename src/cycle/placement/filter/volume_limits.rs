@@ -15,7 +15,7 @@ impl Predicate for VolumeLimits {
     }
 
     fn basis(&self) -> Basis {
-        Basis::Pods
+        Basis::Before
     }
 
     fn concerns_node(&self, node: &NodeFacts) -> bool {

@@ -14,7 +14,7 @@ impl Predicate for VolumeRestrictions {
     }
 
     fn basis(&self) -> Basis {
-        Basis::Pods
+        Basis::Before
     }
 
     fn concerns_pod(&self, query: &Query<'_>) -> bool {

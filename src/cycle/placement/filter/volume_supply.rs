@@ -13,7 +13,7 @@ impl Predicate for VolumeSupply {
     }
 
     fn basis(&self) -> Basis {
-        Basis::Pods
+        Basis::Before
     }
 
     fn concerns_pod(&self, query: &Query<'_>) -> bool {

@@ -140,7 +140,7 @@ fn answer(state: &mut SchedulingState, uid: &Uid) -> Said {
     let class = Arc::clone(cache.classes().get(member.class.unwrap()).unwrap());
     let barred = [].into();
     let (mut placer, _) = cache.placer(&member.facts.group, "default", NodeStrategy::Spread);
-    let pods = [Pod { facts: &member.facts, class: member.class, node: None }];
+    let pods = [Pod { facts: &member.facts, class: member.class, node: None, within: None }];
     placer.respect_nominations(&Attempt { queue: "default", pods: &pods, needed: 1, first: 0, preemptable: true, is_due: false });
     let snapshot = placer.trial.snapshot(NodeStrategy::Spread, &barred);
     let nodes = snapshot.nodes;
@@ -158,7 +158,7 @@ fn answer(state: &mut SchedulingState, uid: &Uid) -> Said {
         Some((facts.name.to_string(), words))
     };
     let answer: Answer = nodes.iter().filter_map(|facts| refused(facts)).collect();
-    let asks = Asks { id: member.class.unwrap(), class: &class, users: 1, replica_of: None, images: None, only: None };
+    let asks = Asks { id: member.class.unwrap(), class: &class, users: 1, replica_of: None, images: None, within: None };
     let found = NodeFinder::default().best(asks, &[].into(), snapshot);
     assert_eq!(found.is_ok(), answer.len() < nodes.len(), "{answer:?}");
     // kube-scheduler ends its sentence.

@@ -2,7 +2,7 @@
 //!
 //! Always before a pod is preempted, and each only where the one before it found nothing:
 //!
-//! 1. each topology domain with room for all members, where they require each other beside them;
+//! 1. each topology [domain](domains) with room for all members, where they require each other beside them;
 //! 2. a few other [`orders`], with the best node and with the fullest;
 //! 3. all choices of a node for each member, within a bound ([`by_kind`]): members that are [alike](kinds) and nodes that [look
 //!    alike](nodes) are tried once.
@@ -11,19 +11,18 @@
 //! docs/scheduling.md says what the search finds, and shows a gang that it misses.
 
 mod by_kind;
+mod domains;
 mod kinds;
 mod nodes;
 mod orders;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::class::{ClassId, Classes};
+use super::node_set::NodeSet;
 use super::placer::{Attempt, Placer, Places, Pod};
-
-/// The most topology domains in which a gang is tried.
-const MOST_DOMAINS: usize = 16;
 
 /// Places as many of the pods as are needed, or none and returns none. Their own order was tried.
 pub(super) fn place(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Places> {
@@ -56,16 +55,13 @@ fn in_one_domain(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Place
     let id = first.into_iter().find(|id| classes.get(*id).is_some_and(|class| class.terms.affinity.is_some()))?;
     let others = attempt.pods.iter().filter(|pod| pod.class != Some(id)).count();
     let wanted = usize::try_from(attempt.needed).unwrap_or(usize::MAX).saturating_sub(others).max(1);
-    let snapshot = placer.trial.snapshot(placer.strategy, &placer.barred);
-    let domains = placer.finder.domains_for(id, classes.get(id)?, wanted, MOST_DOMAINS, snapshot);
-    for only in domains {
+    for domain in domains::with_room(placer, id, wanted) {
         if placer.is_spent() {
             break;
         }
-        placer.only = Some((id, only));
-        let placed = placer.place_in_order(attempt);
-        placer.only = None;
-        if let Ok(places) = placed {
+        let mut pods = attempt.pods.to_vec();
+        pods.iter_mut().filter(|pod| pod.class == Some(id)).for_each(|pod| pod.within = Some(&domain));
+        if let Ok(places) = placer.place_in_order(&Attempt { pods: &pods, ..*attempt }) {
             return Some(places);
         }
     }
@@ -90,14 +86,14 @@ fn in_other_orders(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Pla
     None
 }
 
-/// Returns how many nodes take each class of these pods; nothing where there are too many classes to ask.
-fn takers(placer: &mut Placer<'_>, pods: &[Pod<'_>]) -> BTreeMap<ClassId, usize> {
-    let ids: BTreeSet<ClassId> = pods.iter().filter_map(|pod| pod.class).collect();
-    if ids.len() > orders::MOST_CLASSES {
+/// Returns how many nodes take each kind of these pods; nothing where there are too many kinds to ask.
+fn takers<'a>(placer: &mut Placer<'_>, pods: &[Pod<'a>]) -> orders::Takers<'a> {
+    let kinds: BTreeMap<_, Option<&NodeSet>> = pods.iter().filter_map(|pod| Some((pod.kind()?, pod.within))).collect();
+    if kinds.len() > orders::MOST_KINDS {
         return BTreeMap::new();
     }
     let snapshot = placer.trial.snapshot(placer.strategy, &placer.barred);
     let (classes, finder) = (placer.classes, &mut *placer.finder);
-    let of = |id: &ClassId| Some((*id, finder.takers(*id, classes.get(*id)?, snapshot)));
-    ids.iter().filter_map(of).collect()
+    let of = |((id, set), within)| Some(((id, set), finder.takers(id, classes.get(id)?, within, snapshot)));
+    kinds.into_iter().filter_map(of).collect()
 }

@@ -52,7 +52,7 @@ pub(super) fn spots(placer: &mut Placer<'_>, kinds: &[Kind<'_>], members: usize)
     let snapshot = placer.trial.snapshot(placer.strategy, &placer.barred);
     let mut takes: Vec<Vec<bool>> = Vec::new();
     for kind in kinds {
-        let verdict = placer.finder.verdict(&kind.class.terms.lasting(), &Counting::new(), snapshot);
+        let verdict = placer.finder.verdict(&kind.class.terms.lasting(), &Counting::new(), snapshot).within(kind.within);
         let (request, constraints) = (&kind.class.request, &kind.class.constraints);
         let query = Query { request, constraints, verdict: &verdict, barred: snapshot.barred, images: None };
         let mut room = 0_usize;

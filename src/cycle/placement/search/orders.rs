@@ -10,13 +10,17 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::cycle::explain::Reason;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::class::ClassId;
 use crate::cycle::placement::placer::Pod;
 use crate::resources::{Amount, ResourceName};
 
-/// The most classes for which it is counted how many nodes take them. With more, only the sizes order the members.
-pub(super) const MOST_CLASSES: usize = 16;
+/// The most kinds of members for which it is counted how many nodes take them. With more, only the sizes order the members.
+pub(super) const MOST_KINDS: usize = 16;
+
+/// How many nodes take each kind of members ([`Pod::kind`]).
+pub(super) type Takers<'a> = BTreeMap<(ClassId, Option<&'a Reason>), usize>;
 
 /// One way to try a gang: its members in an order, and which node is the best.
 #[derive(Debug)]
@@ -26,15 +30,9 @@ pub(super) struct Order<'a> {
 }
 
 /// Returns the other orders. The first `first` members stay the first ones, because no other member replaces them. `takers` says how many
-/// nodes take a class; `some_are_left` that not all members are needed.
-pub(super) fn others<'a>(
-    pods: &[Pod<'a>],
-    first: usize,
-    some_are_left: bool,
-    takers: &BTreeMap<ClassId, usize>,
-    strategy: Strategy,
-) -> Vec<Order<'a>> {
-    let scarce = |pod: &Pod<'_>| pod.class.and_then(|class| takers.get(&class)).copied().unwrap_or(usize::MAX);
+/// nodes take a kind; `some_are_left` that not all members are needed.
+pub(super) fn others<'a>(pods: &[Pod<'a>], first: usize, some_are_left: bool, takers: &Takers<'a>, strategy: Strategy) -> Vec<Order<'a>> {
+    let scarce = |pod: &Pod<'a>| pod.kind().and_then(|kind| takers.get(&kind)).copied().unwrap_or(usize::MAX);
     let hardest = sorted(pods, first, |pod| (scarce(pod), Reverse(size(pod))));
     let smallest = || sorted(pods, first, |pod| (Reverse(scarce(pod)), size(pod)));
     let mut orders = vec![hardest];
@@ -46,7 +44,7 @@ pub(super) fn others<'a>(
 }
 
 /// Sorts the first members among themselves, and the others among themselves. Equal members stay in their order.
-fn sorted<'a, K: Ord>(pods: &[Pod<'a>], first: usize, key: impl Fn(&Pod<'_>) -> K) -> Vec<Pod<'a>> {
+fn sorted<'a, K: Ord>(pods: &[Pod<'a>], first: usize, key: impl Fn(&Pod<'a>) -> K) -> Vec<Pod<'a>> {
     let (needed, others) = pods.split_at(first.min(pods.len()));
     let mut sorted = Vec::with_capacity(pods.len());
     for part in [needed, others] {

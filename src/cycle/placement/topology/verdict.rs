@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::cycle::explain::Reason;
+use crate::cycle::placement::node_set::NodeSet;
 use crate::cycle::placement::nodes::{NodeId, Nodes};
 
 use crate::cycle::placement::volumes::supply::Missing;
@@ -31,6 +32,8 @@ pub struct Verdict {
     volumes_exceed: Vec<bool>,
     /// By the index of the node: why it has no volume for a claim of the class; none where it has one for each. Empty where all claims have volumes.
     missing: Vec<Option<Missing>>,
+    /// The set of nodes to which the pods are restricted; none where any node will do.
+    within: Option<NodeSet>,
 }
 
 /// The nodes that count for each spread constraint of a class, by the index of the node; none where all nodes count.
@@ -95,15 +98,16 @@ impl Verdict {
         Self { ports_taken: Vec::new(), ..self }
     }
 
-    /// All nodes but these refuse too.
-    pub fn restrict(&mut self, only: &[bool]) {
-        let reason = self.reason(Reason::PodAffinity { topology_key: String::new() });
-        let outside = (0..self.of.len()).filter(|index| !only.get(*index).copied().unwrap_or(false)).collect::<Vec<_>>();
-        for index in outside {
-            if let Some(number) = self.of.get_mut(index).filter(|number| **number == 0) {
-                *number = reason;
-            }
-        }
+    /// Restricts the pods to a set of nodes: all others refuse. `None` changes nothing.
+    #[must_use]
+    pub fn within(self, set: Option<&NodeSet>) -> Self {
+        Self { within: set.cloned().or(self.within), ..self }
+    }
+
+    /// Returns why the node refuses as it is not in the set of the pods; none where it does not for that.
+    #[must_use]
+    pub fn outside(&self, node: NodeId) -> Option<&Reason> {
+        self.within.as_ref().filter(|set| !set.contains(node)).map(NodeSet::outside)
     }
 
     /// Returns why the node refuses; none where it does not.
@@ -121,6 +125,7 @@ impl Verdict {
             && !self.claim_in_use
             && self.volumes_exceed.is_empty()
             && self.missing.is_empty()
+            && self.within.is_none()
     }
 
     /// Returns whether a pod on the node has a host port that the pod asks for.
@@ -168,7 +173,10 @@ impl Verdict {
     /// Returns whether the node refuses.
     #[must_use]
     pub fn refuses(&self, node: NodeId) -> bool {
-        self.of.get(node.index()).is_some_and(|number| *number != 0) || self.has_port_taken(node) || self.refuses_volumes(node)
+        self.of.get(node.index()).is_some_and(|number| *number != 0)
+            || self.has_port_taken(node)
+            || self.refuses_volumes(node)
+            || self.outside(node).is_some()
     }
 
     fn take_volumes(&mut self, terms: &ClassTerms, facts: &Facts<'_>) {
