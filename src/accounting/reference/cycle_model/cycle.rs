@@ -89,6 +89,8 @@ impl CycleModel {
             *self.life(group) = before;
             self.lose(group);
         } else if may_be_placed && is_timed_out {
+            // A5: it backs off in place of it, so it has reserved nothing that could count (A7).
+            self.life(group).first_until = before.first_until;
             self.back_off(group, now);
         }
         may_be_placed &= is_whole;
