@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried),
-//! [`order`], [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` and [`nominations`] (victims, and what is kept for
-//! the gang meanwhile), `volume_binding` (placed pods that wait for volumes), [`explain`], [`plan`], the statuses ([`status`] and
-//! [`queue_status`], [`queue_faults`]), and for reports [`next_member`].
+//! [`order`], [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` (victims), [`holds`] (the room that is held for
+//! members before they are bound), [`explain`], [`plan`], the statuses ([`status`] and [`queue_status`], [`queue_faults`]), and for reports
+//! [`next_member`].
 //!
 //! Promises, cited by the tests:
 //!
@@ -29,8 +29,8 @@ mod asks_nodes;
 pub mod cache;
 mod eviction_backoff;
 pub mod explain;
+pub mod holds;
 pub mod next_member;
-pub mod nominations;
 pub mod order;
 pub mod placement;
 pub mod plan;
@@ -45,7 +45,6 @@ pub mod status;
 #[cfg(test)]
 pub(crate) mod testing;
 mod turn;
-mod volume_binding;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,7 +130,7 @@ pub fn run(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Plan 
             group.admission.reservation.is_some() && group.facts.as_ref().is_some_and(|facts| gang::is_satisfied(group, facts))
         };
         let has_rest = state.cache.groups().get(&want.key).is_some_and(has_rest);
-        let is_exempt = partially_bound || has_rest || !state.nominations.kept_for(&want.key).is_empty();
+        let is_exempt = partially_bound || has_rest || state.holds.kept_for(&want.key).next().is_some();
         if let Some(blocked) = blocked.get_mut(&queue).filter(|_| !is_exempt) {
             // One with its minimum reserves nothing, and only its further members wait: it stays admitted.
             let satisfied = |group: &Group| group.facts.as_ref().is_some_and(|facts| gang::is_satisfied(group, facts));
@@ -206,7 +205,7 @@ fn prepare(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, now: Du
     }
     if want.members.is_empty() && !gang::is_owed_a_beginning(group, &facts) {
         // Nobody waits for its admission, so members that do not exist reserve nothing (A2). What is kept of a lost one is kept (A8).
-        if state.nominations.kept_for(key).is_empty() {
+        if state.holds.kept_for(key).next().is_none() {
             state.revoke_admission(key);
         } else {
             state.admit_without_reservation(key);
@@ -262,7 +261,7 @@ fn check_nomination(state: &SchedulingState, key: &GroupKey, facts: &GroupFacts)
 /// Returns what the PodGroup needs together, and its waiting members in order.
 fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Result<Want, Refusal> {
     let Some(group) = state.cache.groups().get(key) else { return Ok(Want::new(key, Gang::default(), Vec::new())) };
-    let victims = state.nominations.victims_among(&group.members);
+    let victims = state.holds.victims_among(&group.members);
     let mut want = match gang::resolve_without(&state.cache, group, facts, &victims) {
         Ok(gang) => {
             let members = gang::in_order(&state.cache, group, &gang);

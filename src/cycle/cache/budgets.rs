@@ -169,7 +169,7 @@ mod tests {
 
     fn allows(state: &SchedulingState, names: &[&str]) -> bool {
         let victims = names.iter().map(|name| Uid::from(format!("ns/{name}").as_str())).collect();
-        state.cache.budgets_allow(&victims, state.nominations.victims())
+        state.cache.budgets_allow(&victims, state.holds.victims())
     }
 
     fn change(state: &mut SchedulingState, name: &str, change: impl Fn(PodFacts) -> PodFacts) {

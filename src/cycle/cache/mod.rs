@@ -13,7 +13,7 @@
 //!   └────────────────────────┘  └──────────────── ended, gone ──────────────────┘
 //! ```
 //!
-//! A gang that waits for its victims is *nominated* in between (`nominations`).
+//! A gang that waits for its victims is *nominated* in between (`holds`).
 //!
 //! **Architecture invariant:** no clock, no API, no logging here; a test drives it with facts alone.
 

@@ -22,7 +22,7 @@ use crate::cycle::admission::admit;
 use crate::cycle::cache::gang::{self, Gang};
 use crate::cycle::cache::{Cache, Group, GroupRank};
 use crate::cycle::explain::Refusal;
-use crate::cycle::nominations::{helpful, is_for_other_pods};
+use crate::cycle::holds::victims::{helpful, is_for_other_pods};
 use crate::cycle::placement::placer::{Attempt, Places, Pod};
 use crate::cycle::policy::Policy;
 use crate::cycle::state::SchedulingState;
@@ -35,7 +35,7 @@ type Named = (Uid, Option<Arc<str>>);
 
 /// Makes the nominations of the leader before again, if this is the first cycle after a takeover. Returns their PodGroups.
 pub(in crate::cycle) fn nominate_again(state: &mut SchedulingState, policy: &Policy, now: Duration) -> Vec<GroupKey> {
-    if !std::mem::take(&mut state.nominations.to_be_read) {
+    if !std::mem::take(&mut state.holds.to_be_read) {
         return Vec::new();
     }
     let named = with_names(&state.cache);
@@ -82,7 +82,7 @@ fn nominate_one(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, le
     let (victims, lack) = match self::places(state, policy, key, &fixed, &[]) {
         Ok(_) => (BTreeSet::new(), None),
         Err(refusal) => {
-            let mut victims: BTreeSet<Uid> = helpful(&state.cache, &state.nominations, &nodes, &refusal).cloned().collect();
+            let mut victims: BTreeSet<Uid> = helpful(&state.cache, &state.holds, &nodes, &refusal).cloned().collect();
             if is_for_other_pods(&refusal) {
                 // Without all of them it fits.
                 victims.extend(leaving.iter().cloned());
@@ -100,7 +100,7 @@ fn nominate_one(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, le
         Some(Placement { uid, node, queue: Arc::clone(&queue), resources })
     };
     let places: Vec<Placement> = places.into_iter().filter_map(place).collect();
-    let until = state.nominations.deadline(&state.cache, &places, &[], now);
+    let until = state.holds.deadline(&state.cache, &places, &[], now);
     state.nominate_again(key, &places, &victims, lack, until)
 }
 

@@ -140,7 +140,7 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
 /// Returns which of the terminating pods is the first on a node that these places use; none where the places need no pod to go.
 fn first_terminating(state: &SchedulingState, found: &reclaim::Preemption) -> Option<NotPreempted> {
     let nodes: BTreeSet<&Arc<str>> = found.places.iter().map(|(_, node)| node).collect();
-    let gone = state.nominations.terminating_or_victims(&state.cache);
+    let gone = state.holds.terminating_or_victims(&state.cache);
     let facts = gone.iter().filter_map(|uid| state.cache.pods().get(uid)).map(|member| &member.facts);
     let there = facts.filter_map(|pod| Some((pod, pod.node.as_ref().filter(|node| nodes.contains(node))?)));
     let (pod, node) = there.min_by_key(|(pod, _)| (&pod.namespace, &pod.name))?;
@@ -164,10 +164,10 @@ fn find(
         preemptable: state.cache.may_borrow(&group.key),
     };
     let never = never_preempts(&state.cache, known, members);
-    if let Some(why) = never.clone().filter(|_| state.nominations.terminating_or_victims(&state.cache).is_empty()) {
+    if let Some(why) = never.clone().filter(|_| state.holds.terminating_or_victims(&state.cache).is_empty()) {
         return Some(Err(why));
     }
-    let room = state.cache.budget_room(state.nominations.victims());
+    let room = state.cache.budget_room(state.holds.victims());
     let of = |pod: &crate::api::PodFacts| room.of(pod);
     let outcome = reclaim::find(state, policy.placement, &preemptor, Budgets { left: room.left(), of: &of });
     let outcome = outcome.and_then(|found| leaving_room(state, group, members, found));
@@ -192,7 +192,7 @@ fn leaving_room(
     }
     let created = members.iter().filter_map(|uid| state.cache.pods().get(uid)).map(|member| member.facts.created).max();
     let asked = request_of(state.cache.pods(), members);
-    let gone = state.nominations.terminating_or_victims(&state.cache);
+    let gone = state.holds.terminating_or_victims(&state.cache);
     let first = state.cache.first_before(created.unwrap_or_default());
     let mut trial = state.cache.trial();
     gone.iter().chain(&found.victims).for_each(|uid| _ = trial.set_aside(uid));
@@ -211,7 +211,7 @@ fn nominate(state: &mut SchedulingState, group: &Unplaced, found: &reclaim::Pree
     let places: Vec<Placement> = found.places.iter().filter_map(place).collect();
     let queues: BTreeSet<&str> = found.victims.iter().filter_map(|uid| state.cache.accounting().pod(uid)?.queue).collect();
     let cause = if queues.iter().all(|queue| **queue == *group.queue) { EvictionCause::Preemption } else { EvictionCause::Reclaim };
-    let until = state.nominations.deadline(&state.cache, &places, &found.victims, now);
+    let until = state.holds.deadline(&state.cache, &places, &found.victims, now);
     let beyond = beyond(&state.cache, group, &found.places.iter().map(|(uid, _)| uid.clone()).collect::<Vec<_>>());
     if let Some(eviction) = state.nominate(&group.key, &places, &found.victims, cause, until) {
         plan.evictions.push(eviction);

@@ -76,10 +76,10 @@ pub(in crate::cycle) fn evict_partial_gang(
     let victims: Vec<Victim> = members.filter_map(|uid| state.cache.victim(uid)).collect();
     // All members or none: a smaller part of the gang is of no more use.
     let uids: BTreeSet<_> = victims.iter().map(|victim| victim.uid.clone()).collect();
-    if !state.cache.budgets_allow(&uids, state.nominations.victims()) {
+    if !state.cache.budgets_allow(&uids, state.holds.victims()) {
         return None;
     }
-    let nomination = state.nominations.next_number();
+    let nomination = state.holds.next_number();
     state.cache.group_mut(key)?.partial.eviction = Some(nomination);
     let (group_uid, queue) = (facts.uid.clone(), Arc::from(facts.queue.as_str()));
     Some(Eviction { nomination, group: key.clone(), group_uid, queue, cause: EvictionCause::Release, victims })

@@ -73,7 +73,7 @@ impl SchedulingState {
         let mut trial = cache.trial();
         // What it has itself is not in its way.
         reservation.iter().for_each(|name| trial.release_reservation(name));
-        self.nominations.kept_for(key).iter().for_each(|place| _ = trial.set_aside(&place.uid));
+        self.holds.kept_for(key).for_each(|place| _ = trial.set_aside(&place.uid));
         let quota = trial.accounting().quota();
         match (before.bound, first) {
             (Bound::Minimums, Some(first)) => quota.leaves(&asked, &first).err(),

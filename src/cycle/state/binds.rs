@@ -29,7 +29,7 @@ impl SchedulingState {
             }
         }
         if is_held {
-            self.volume_bindings.hold(&self.cache, key, &assumed, minimum, &claims);
+            self.holds.hold_for_claims(&self.cache, key, &assumed, minimum, &claims);
         }
         // Its queue may be over its share now, and its gang may not need another member any more (R2, R4).
         self.requeue.preemptions.changed();

@@ -9,8 +9,9 @@ use crate::api::volumes::ClaimKey;
 use crate::api::{GroupKey, Uid};
 use crate::cycle::cache::{Change, gang};
 use crate::cycle::explain::{Refusal, Step};
+use crate::cycle::holds::claims::CHANGED;
+use crate::cycle::holds::{BACKOFF, Because, Hold, Kind, Outlook};
 use crate::cycle::plan::{Bind, VolumeWrite};
-use crate::cycle::volume_binding::{BACKOFF, CHANGED, Progress, VolumeBinding};
 use crate::resources::Resources;
 
 use super::SchedulingState;
@@ -28,12 +29,14 @@ impl SchedulingState {
     /// Binds held pods when all their claims are bound, and gives the nodes of those back that cannot go on. Comes first in a cycle.
     pub(in crate::cycle) fn take_supplied(&mut self, now: Duration, timeout: Duration) -> Vec<Bind> {
         let mut binds = Vec::new();
-        while let Some(number) = self.volume_bindings.take_changed(now, timeout) {
-            match self.volume_bindings.progress(&self.cache, number, now) {
-                Progress::Waits => {}
-                Progress::Ready if self.would_bind_all_again(number) => binds.extend(self.end_hold(number)),
-                Progress::Ready => self.give_back(number, CHANGED, now),
-                Progress::Broken(why) => self.give_back(number, &why, now),
+        self.holds.begin(Kind::Claims, now, Some(timeout));
+        self.holds.look_at_due(Kind::Claims, now);
+        while let Some(number) = self.holds.take_changed(Kind::Claims) {
+            match self.holds.claims_outlook(&self.cache, number, now) {
+                Outlook::Waits => {}
+                Outlook::Ready if self.would_bind_all_again(number) => binds.extend(self.end_hold(number)),
+                Outlook::Ready => self.give_back(number, CHANGED, now),
+                Outlook::Broken(why) => self.give_back(number, &why, now),
             }
         }
         binds
@@ -41,69 +44,75 @@ impl SchedulingState {
 
     /// Takes the writes by which claims get volumes.
     pub(in crate::cycle) fn take_volume_writes(&mut self) -> Vec<VolumeWrite> {
-        self.volume_bindings.take_writes()
+        self.holds.take_writes()
     }
 
     /// Returns why the PodGroup waits while members of it are held for volumes; none where none is.
     #[must_use]
     pub(in crate::cycle) fn waits_for_volumes(&self, key: &GroupKey) -> Option<Arc<Refusal>> {
-        self.volume_bindings.refusal(&self.cache, key)
+        self.holds.waits_for_claims(&self.cache, key)
     }
 
     /// Returns what is charged for pods that are held for volumes, and so not bound yet: in the queue and all below it, and in itself.
     #[must_use]
     pub fn held_in(&self, queue: &str) -> (Resources, Resources) {
-        self.volume_bindings.in_queue(&self.cache, queue)
+        self.holds.in_queue(&self.cache, Kind::Claims, queue)
     }
 
     /// Records that a write of a claim or its volume failed. `why` is of a bounded set.
     pub fn refuse_volume(&mut self, binding: u64, claim: &ClaimKey, why: &'static str) {
-        self.volume_bindings.write_failed(binding, claim, why);
+        self.holds.write_failed(binding, claim, why);
     }
 
     /// Whether these members have to be held because the minimum of their PodGroup is.
     pub(super) fn waits_for_minimum(&self, key: &GroupKey) -> bool {
-        self.cache.groups().get(key).is_some_and(|group| group.counts.held > 0) && !self.volume_bindings.has_minimum(&self.cache, key, None)
+        self.cache.groups().get(key).is_some_and(|group| group.counts.held > 0) && !self.holds.has_minimum(&self.cache, key, None)
     }
 
     /// Whether each held pod would be placed on its node again. It may be long ago that it was, and other schedulers did not see it there.
     fn would_bind_all_again(&mut self, number: u64) -> bool {
-        let Some(binding) = self.volume_bindings.get(number) else { return false };
-        let binds = self.binds_of(&binding.key, &binding.places, binding.minimum);
+        let Some(binds) = self.holds.get(number).map(|hold| self.binds_of_hold(hold)) else { return false };
         binds.iter().all(|bind| self.would_bind_again(bind))
     }
 
+    /// Returns the bindings of held pods.
+    fn binds_of_hold(&self, hold: &Hold) -> Vec<Bind> {
+        let Because::Claims(claims) = &hold.because else { return Vec::new() };
+        self.binds_of(&hold.group, &hold.places, claims.minimum)
+    }
+
     fn end_hold(&mut self, number: u64) -> Vec<Bind> {
-        let Some(binding) = self.volume_bindings.remove(number) else { return Vec::new() };
-        self.let_go(&binding);
-        binding.places.iter().for_each(|place| self.cache.end_hold(&place.uid));
+        let Some(hold) = self.holds.remove(number) else { return Vec::new() };
+        self.let_go(&hold);
+        hold.places.iter().for_each(|place| self.cache.end_hold(&place.uid));
         self.follow();
-        self.binds_of(&binding.key, &binding.places, binding.minimum)
+        self.binds_of_hold(&hold)
     }
 
     fn give_back(&mut self, number: u64, why: &str, now: Duration) {
-        let Some(binding) = self.volume_bindings.remove(number) else { return };
-        let mut last = self.cache.groups().get(&binding.key).map(|group| group.retry.last.clone()).unwrap_or_default();
-        last.extend(binding.failed_on(&self.cache));
-        self.let_go(&binding);
-        for place in &binding.places {
+        let Some(hold) = self.holds.remove(number) else { return };
+        let mut last = self.cache.groups().get(&hold.group).map(|group| group.retry.last.clone()).unwrap_or_default();
+        last.extend(hold.failed_on(&self.cache));
+        self.let_go(&hold);
+        for place in &hold.places {
             self.take_back(&place.uid, (Step::Volumes, why), now, |failures| BACKOFF.delay(failures));
         }
         // The nodes of the other members may still be good for this one.
-        if let Some(group) = self.cache.group_mut(&binding.key) {
+        if let Some(group) = self.cache.group_mut(&hold.group) {
             group.retry.last = last;
         }
-        let group = self.cache.groups().get(&binding.key);
+        let group = self.cache.groups().get(&hold.group);
         if !group.is_some_and(|group| group.facts.as_deref().is_some_and(|facts| gang::is_satisfied(group, facts))) {
-            self.volume_bindings.group_failed(&binding.key, why);
+            self.holds.group_failed(&hold.group, why);
         }
-        self.cache.changed(Change::Group(binding.key));
+        self.cache.changed(Change::Group(hold.group));
         self.follow();
     }
 
-    /// Lets the reservations go. The PodGroups that may use what becomes free are tried.
-    fn let_go(&mut self, binding: &VolumeBinding) {
-        let served: BTreeSet<Uid> = binding.reserved.iter().flat_map(|claim| self.cache.let_go_of_claim(claim)).collect();
+    /// Lets the reservations of claims go. The PodGroups that may use what becomes free are tried.
+    fn let_go(&mut self, hold: &Hold) {
+        let Because::Claims(claims) = &hold.because else { return };
+        let served: BTreeSet<Uid> = claims.reserved.iter().flat_map(|claim| self.cache.let_go_of_claim(claim)).collect();
         self.cache.volumes_supplied(served);
     }
 }

@@ -1,5 +1,6 @@
 //! Updates the state when a gang loses a member: its place is kept, until the gang has its minimum again or the admission timeout ends (A8).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::accounting::Accounting;
 use crate::api::{GroupFacts, GroupKey};
 use crate::cycle::admission::reservation;
 use crate::cycle::cache::{Group, LostMember, gang};
-use crate::cycle::nominations::KeptPlace;
+use crate::cycle::holds::{Hold, Kind};
 
 use super::SchedulingState;
 
@@ -24,18 +25,18 @@ impl SchedulingState {
         let Some(facts) = &group.facts else { return };
         let missing = missing(group, facts);
         // The room of a victim is for another PodGroup, and a gang that is evicted needs none.
-        let is_evicted = self.nominations.victims.contains_key(uid) || group.partial.eviction.is_some();
+        let is_evicted = self.holds.is_victim(uid) || group.partial.eviction.is_some();
         let was_whole = gang::had_its_places(group, facts) && group.counts.placed > 0;
         let ends = facts.is_over() || facts.deleting;
-        if facts.min_member < 2 || !was_whole || ends || is_evicted || self.nominations.kept_for(key).len() >= missing {
+        if facts.min_member < 2 || !was_whole || ends || is_evicted || self.holds.kept_for(key).count() >= missing {
             return;
         }
         let in_queue = (*lost.queue == *facts.queue).then(|| Arc::clone(&lost.queue));
         if !self.fits_again(lost, in_queue.as_deref()) {
             return;
         }
-        if let Some(place) = self.nominations.keep(lost, until) {
-            self.cache.keep(&place.uid, place.node(), place.resources());
+        if let Some(hold) = self.holds.keep(lost, until).and_then(|number| self.holds.get(number)) {
+            hold.places.iter().for_each(|place| self.cache.keep(&place.uid, &place.node, &place.resources));
             reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, key);
             reservation::reserve_refused_bind(&mut self.cache, key, &lost.queue, &lost.facts.request);
             self.follow_kept(key);
@@ -49,10 +50,10 @@ impl SchedulingState {
         if fits(self.cache.accounting(), lost, queue) {
             return true;
         }
-        if self.nominations.gangs.is_empty() {
+        if !self.holds.has_nominations() {
             return false;
         }
-        let leaving = self.nominations.terminating_or_victims(&self.cache);
+        let leaving = self.holds.terminating_or_victims(&self.cache);
         let mut trial = self.cache.trial();
         leaving.iter().for_each(|uid| _ = trial.set_aside(uid));
         fits(trial.accounting(), lost, queue)
@@ -60,7 +61,7 @@ impl SchedulingState {
 
     /// The PodGroup changed: drops the kept places that it does not need any more.
     pub(super) fn drop_needless_places(&mut self, key: &GroupKey) {
-        if self.nominations.kept_for(key).is_empty() {
+        if self.holds.kept_for(key).next().is_none() {
             return;
         }
         let needed = self.cache.groups().get(key).and_then(|group| {
@@ -86,15 +87,16 @@ impl SchedulingState {
 
     /// Makes a change as if no place were kept. Those that still fit afterwards are kept as long as before: what is nominated comes first.
     pub(in crate::cycle) fn without_kept_places(&mut self, change: impl FnOnce(&mut Self)) {
-        let kept: Vec<KeptPlace> = self.nominations.kept.values().flatten().cloned().collect();
-        for place in &kept {
-            self.end_places(&place.lost.facts.group, |_| true);
+        let kept = self.holds.of_kind(Kind::LostMember).filter_map(|hold| Some((hold.lost()?.clone(), hold.until)));
+        let kept: Vec<(LostMember, Option<Duration>)> = kept.collect();
+        for (lost, _) in &kept {
+            self.end_places(&lost.facts.group, |_| true);
         }
         self.follow();
         change(self);
-        for place in kept {
-            if !self.nominations.gangs.contains_key(&place.lost.facts.group) {
-                self.keep_place(&place.lost, place.until());
+        for (lost, until) in kept {
+            if self.holds.nomination(&lost.facts.group).is_none() {
+                self.keep_place(&lost, until);
             }
         }
         self.follow();
@@ -102,38 +104,46 @@ impl SchedulingState {
 
     /// Drops the kept places of which the time is over, in a standby. No cycle ends the reservation for them there, so it ends with them.
     pub(super) fn end_kept_places_in_standby(&mut self, now: Duration, timeout: Duration) {
-        for key in self.nominations.kept_too_long(now, timeout) {
-            self.end_places(&key, |place| place.is_over(now));
+        for key in self.kept_too_long(now, timeout) {
+            self.end_places(&key, |hold| hold.is_over(now));
         }
         self.follow();
     }
 
     /// Drops these kept places of the PodGroup, and its reservation with the last of them.
-    fn end_places(&mut self, key: &GroupKey, which: impl FnMut(&KeptPlace) -> bool) {
+    fn end_places(&mut self, key: &GroupKey, which: impl FnMut(&Hold) -> bool) {
         self.drop_places(key, which);
-        if self.nominations.kept_for(key).is_empty() {
+        if self.holds.kept_for(key).next().is_none() {
             reservation::renew(&mut self.cache, &mut self.requeue.timers, key);
         }
     }
 
     /// Drops the kept places of which the time is over.
     pub(in crate::cycle) fn end_kept_places(&mut self, now: Duration, timeout: Duration) {
-        for key in self.nominations.kept_too_long(now, timeout) {
-            self.drop_places(&key, |place| place.is_over(now));
+        for key in self.kept_too_long(now, timeout) {
+            self.drop_places(&key, |hold| hold.is_over(now));
         }
         self.follow();
     }
 
+    /// Begins the time of new places, and returns the PodGroups with places of which the time is over. Without a timeout they are kept
+    /// until the gang has its minimum.
+    fn kept_too_long(&mut self, now: Duration, timeout: Duration) -> BTreeSet<GroupKey> {
+        self.holds.begin(Kind::LostMember, now, Some(timeout).filter(|timeout| !timeout.is_zero()));
+        let over = self.holds.due(Kind::LostMember, now);
+        over.into_iter().filter_map(|number| Some(self.holds.get(number)?.group.clone())).collect()
+    }
+
     /// Tells the cache which places are kept for the PodGroup.
     fn follow_kept(&mut self, key: &GroupKey) {
-        let kept = self.nominations.kept_for(key).iter().map(|place| place.uid.clone()).collect();
+        let kept = self.holds.kept_for(key).map(|place| place.uid.clone()).collect();
         self.cache.set_kept(key, kept);
     }
 
-    fn drop_places(&mut self, key: &GroupKey, which: impl FnMut(&KeptPlace) -> bool) {
-        let dropped = self.nominations.drop_kept(key, which);
-        for place in &dropped {
-            self.cache.drop_kept(&place.uid, place.node());
+    fn drop_places(&mut self, key: &GroupKey, mut which: impl FnMut(&Hold) -> bool) {
+        let dropped: Vec<u64> = self.holds.held_for(key, Kind::LostMember).filter(|hold| which(hold)).map(|hold| hold.number).collect();
+        for place in dropped.iter().filter_map(|number| self.holds.remove(*number)).flat_map(|hold| hold.places) {
+            self.cache.drop_kept(&place.uid, &place.node);
         }
         // What was reserved with them ends in its next turn.
         if !dropped.is_empty() {

@@ -6,6 +6,7 @@ use crate::api::pod_facts::PodPhase;
 use crate::api::queue::DequeueStrategy;
 use crate::api::{GroupFacts, GroupKey, PodFacts, QueueFacts, Uid};
 use crate::cycle::cache::Change;
+use crate::cycle::holds::Kind;
 use crate::cycle::next_member::next_member;
 use crate::cycle::plan::Plan;
 use crate::cycle::run;
@@ -18,6 +19,10 @@ fn at(state: &mut SchedulingState, seconds: u64) -> Plan {
     let plan = run(state, &POLICY, Duration::from_secs(seconds));
     assert!(state.cache().accounting().audit().is_clean());
     plan
+}
+
+fn kept_places(state: &SchedulingState) -> usize {
+    state.holds.of_kind(Kind::LostMember).count()
 }
 
 fn uid(name: &str) -> Uid {
@@ -78,7 +83,7 @@ fn a8_a_lost_place_is_kept_for_the_admission_timeout_and_no_longer() {
         assert!(at(&mut state, 31).binds.is_empty());
         let binds = at(&mut state, 32).binds.len() + at(&mut state, 32).binds.len();
         assert_eq!(binds, 1, "{of_queue}: {}", message(&state, "rival"));
-        assert!(state.nominations.kept.is_empty() && state.nominations.nodes.is_empty());
+        assert!(state.holds.is_empty());
     }
 }
 
@@ -154,7 +159,7 @@ fn a8_the_place_of_a_pod_that_was_evicted_for_another_goes_to_that_one() {
         binds.extend(at(&mut state, 3 + second as u64).binds);
     }
     assert!(binds.iter().any(|bind| &*bind.name == "high-0"), "{binds:?}");
-    assert!(state.nominations.kept.is_empty());
+    assert!(kept_places(&state) == 0);
 }
 
 /// A pod of high priority needs the room of a terminating member and of a victim. What is nominated for it comes before the kept place of the member.
@@ -180,7 +185,7 @@ fn a8_a_lost_place_is_not_kept_where_a_nomination_counts_on_its_room() {
         assert_eq!(victims, ["low-0"], "{of_queue}: {}", message(&state, "high"));
         state.delete_pod(&uid("g-0"));
         assert!(at(&mut state, 2).binds.is_empty());
-        assert!(state.nominations.kept.is_empty());
+        assert!(kept_places(&state) == 0);
         state.delete_pod(&uid("low-0"));
         assert_eq!(bound(&at(&mut state, 3)), [("high-0", "n")], "{of_queue}: {}", message(&state, "high"));
     }
@@ -202,7 +207,7 @@ fn a8_a_lost_place_is_kept_only_where_its_request_fits_again() {
         let by_others = reserved(&state);
         state.delete_pod(&uid("g-0"));
         let for_it = reserved(&state).minus(by_others);
-        assert_eq!((state.nominations.kept.len(), for_it), (kept, Amount::from_units(i64::try_from(kept).unwrap())), "change {at}");
+        assert_eq!((kept_places(&state), for_it), (kept, Amount::from_units(i64::try_from(kept).unwrap())), "change {at}");
     }
 }
 
@@ -220,7 +225,7 @@ fn a8_a_lost_place_is_kept_beside_a_nomination_that_does_not_count_on_it() {
     assert_eq!(at(&mut state, 2).evictions.len(), 1, "{}", message(&state, "high"));
     let lost = ["g-0", "g-1", "g-2"].into_iter().find(|name| node_of(&state, name) == "n1").unwrap();
     state.delete_pod(&uid(lost));
-    assert_eq!(state.nominations.kept.values().map(Vec::len).sum::<usize>(), 1);
+    assert_eq!(kept_places(&state), 1);
     state.delete_pod(&uid("low-0"));
     assert_eq!(bound(&at(&mut state, 3)), [("high-0", "n1")], "{}", message(&state, "high"));
 }
@@ -305,7 +310,7 @@ fn a8_the_next_leader_keeps_the_place_that_was_lost_while_it_stood_by() {
     let mut state = standby();
     state.delete_pod(&uid("g-0"));
     stand_by(&mut state, 10);
-    assert_eq!((reserved(&state), state.nominations.kept.len()), (Amount::from_units(1), 1));
+    assert_eq!((reserved(&state), kept_places(&state)), (Amount::from_units(1), 1));
     // It leads.
     state.read_nominations();
     assert!(at(&mut state, 20).binds.is_empty(), "the rival waits");
@@ -319,10 +324,10 @@ fn a8_a_standby_keeps_a_lost_place_for_the_admission_timeout_and_no_longer() {
     state.delete_pod(&uid("g-0"));
     stand_by(&mut state, 10);
     stand_by(&mut state, 39);
-    assert_eq!((reserved(&state), state.nominations.kept.len()), (Amount::from_units(1), 1));
+    assert_eq!((reserved(&state), kept_places(&state)), (Amount::from_units(1), 1));
     stand_by(&mut state, 40);
     assert_eq!(reserved(&state), Amount::ZERO);
-    assert!(state.nominations.kept.is_empty() && state.nominations.nodes.is_empty());
+    assert!(state.holds.is_empty());
     assert!(state.cache().accounting().ledger().nodes().any(|node| node.used.is_zero()));
     assert_eq!(bound(&at(&mut state, 41)), [("rival-0", "n1")]);
 }
@@ -347,7 +352,7 @@ fn a8_the_next_leader_makes_a_nomination_again_before_it_keeps_the_places_of_its
     state.read_nominations();
     let plan = at(&mut state, 3);
     assert_eq!(plan.nominated_again, [GroupKey::new("ns", "high")], "{}", message(&state, "high"));
-    assert!(plan.binds.is_empty() && plan.evictions.is_empty() && state.nominations.kept.is_empty());
+    assert!(plan.binds.is_empty() && plan.evictions.is_empty() && kept_places(&state) == 0);
     ["g-1", "g-2"].into_iter().for_each(|name| state.delete_pod(&uid(name)));
     assert_eq!(at(&mut state, 4).binds.len(), 3, "{}", message(&state, "high"));
 }

@@ -29,9 +29,8 @@ use super::asks_nodes::Asking;
 use super::cache::{Cache, Change, Dirty, Group, Phase, Wake, gang};
 use super::eviction_backoff::EvictionBackoff;
 use super::explain::Refusal;
-use super::nominations::{self, Nominations};
+use super::holds::{Holds, Kind, victims};
 use super::requeue::{Backlog, Preemptable, Requeue};
-use super::volume_binding::VolumeBindings;
 
 pub(in crate::cycle) use amounts::TOLD_AT_ONCE;
 
@@ -42,12 +41,10 @@ pub struct SchedulingState {
     pub(super) cache: Cache,
     /// The PodGroups that wait, and the subset that the next cycle tries.
     pub(super) requeue: Requeue,
-    /// The nodes and quota that gangs get when their victims are gone.
-    pub(super) nominations: Nominations,
+    /// The room that is held for members before they are bound.
+    pub(super) holds: Holds,
     /// The pods with a refused eviction.
     pub(super) eviction_backoff: EvictionBackoff,
-    /// The placed pods that wait for volumes.
-    pub(super) volume_bindings: VolumeBindings,
     /// When it is decided which waiting pods ask for nodes.
     pub(super) asking: Asking,
 }
@@ -59,9 +56,8 @@ impl SchedulingState {
         Self {
             cache: Cache::new(schedulers),
             requeue: Requeue::default(),
-            nominations: Nominations::default(),
+            holds: Holds::default(),
             eviction_backoff: EvictionBackoff::default(),
-            volume_bindings: VolumeBindings::default(),
             asking: Asking::default(),
         }
     }
@@ -121,20 +117,20 @@ impl SchedulingState {
     /// Adds or updates a pod. A foreign pod is charged to its node and to no queue.
     pub fn apply_pod(&mut self, mut facts: PodFacts) {
         self.cache.resolve_claims(&mut facts);
-        if !self.nominations.gangs.is_empty()
-            && let Some(key) = nominations::broken_by_pod(&self.cache, &facts)
+        if self.holds.has_nominations()
+            && let Some(key) = victims::broken_by_pod(&self.cache, &facts)
         {
             self.withdraw_nomination(&key, "pod_changed");
         }
-        self.volume_bindings.pod_changed(&facts.uid);
-        if self.nominations.gangs.is_empty() {
+        self.holds.pod_changed(&facts.uid);
+        if !self.holds.has_nominations() {
             self.cache.apply_pod(facts);
         } else {
             let (uid, before) = (facts.uid.clone(), self.charge_of(&facts.uid));
             self.cache.apply_pod(facts);
             // It may take the room of a nomination.
             if self.charge_of(&uid).is_some_and(|now| before != Some(now)) {
-                self.nominations.room_taken();
+                self.holds.room_taken();
             }
         }
         self.follow();
@@ -151,17 +147,17 @@ impl SchedulingState {
         if let Some(key) = nominated.map(|member| member.facts.group.clone()) {
             self.withdraw_nomination(&key, "pod_gone");
         }
-        self.volume_bindings.pod_changed(uid);
+        self.holds.pod_changed(uid);
         self.cache.delete_pod(uid);
         self.follow();
     }
 
     /// Adds or updates a PodGroup.
     pub fn apply_group(&mut self, facts: GroupFacts) {
-        if self.nominated(&facts.key).is_some() && nominations::is_broken_by_group(&self.cache, &facts) {
+        if self.nominated(&facts.key).is_some() && victims::is_broken_by_group(&self.cache, &facts) {
             self.withdraw_nomination(&facts.key, "group_changed");
         }
-        self.volume_bindings.group_changed(&facts.key);
+        self.holds.group_changed(&facts.key);
         self.cache.apply_group(facts);
         self.follow();
     }
@@ -169,7 +165,7 @@ impl SchedulingState {
     /// Removes a PodGroup. Its members stay charged where they are.
     pub fn delete_group(&mut self, key: &GroupKey) {
         self.withdraw_nomination(key, "group_gone");
-        self.volume_bindings.group_changed(key);
+        self.holds.group_changed(key);
         self.cache.delete_group(key);
         self.follow();
     }
@@ -227,11 +223,12 @@ impl SchedulingState {
     }
 
     fn pass_on(&mut self, change: Change, groups: &mut BTreeSet<GroupKey>) {
-        let Self { cache, requeue, nominations, eviction_backoff, volume_bindings, asking: _ } = self;
+        let Self { cache, requeue, holds, eviction_backoff, asking: _ } = self;
         match change {
             Change::Wake(wake) => {
                 if let Wake::Node(node) = &wake {
-                    nominations.kept_on(node).for_each(|key| requeue.try_again(key));
+                    let kept = holds.on_node(node).filter(|hold| hold.lost().is_some());
+                    kept.for_each(|hold| requeue.try_again(&hold.group));
                 }
                 requeue.changed(wake);
             }
@@ -245,9 +242,9 @@ impl SchedulingState {
             Change::Lost(lost) => self.member_lost(&lost),
             Change::MemberGone(key) => self.member_gone(&key),
             Change::WaitingPod(key) => requeue.preemptions.reopen(&key),
-            Change::Complete(eviction) => nominations.withdraw(eviction),
+            Change::Complete(eviction) => holds.withdrawn.push(eviction),
             Change::BindEnded => requeue.preemptions.bound(),
-            Change::Released(uid) => nominations.gone(&uid),
+            Change::Released(uid) => holds.gone(&uid),
             Change::PodGone(uid) => eviction_backoff.forget(&uid),
             Change::Victim(uid) => {
                 eviction_backoff.forget(&uid);
@@ -259,8 +256,7 @@ impl SchedulingState {
                 requeue.preemptions.changed();
             }
             Change::NodeObject(name) => {
-                nominations.node_changed(&name);
-                volume_bindings.surroundings_changed();
+                holds.node_changed(&name);
                 requeue.preemptions.nodes_changed();
                 // Which PodGroup is the first that could ever fit depends on the nodes (A6).
                 cache.fifo_queues().for_each(|queue| requeue.first_left(Arc::clone(queue)));
@@ -269,8 +265,7 @@ impl SchedulingState {
             Change::MinimumsServed => requeue.minimums_served(),
             Change::MinimumsReserved => requeue.minimums_reserved(),
             Change::Queues => {
-                nominations.queues_changed();
-                volume_bindings.surroundings_changed();
+                [Kind::Victims, Kind::Claims].into_iter().for_each(|kind| holds.all_changed(kind));
             }
         }
     }
@@ -361,7 +356,7 @@ impl SchedulingState {
     /// Admits the PodGroup without a reservation, but for the places of lost members, if its queue is open.
     pub(super) fn admit_without_reservation(&mut self, key: &GroupKey) {
         let mut kept = Resources::new();
-        self.nominations.kept_for(key).iter().for_each(|place| kept.add(place.resources()));
+        self.holds.kept_for(key).for_each(|place| kept.add(&place.resources));
         reservation::admit_without_reservation(&mut self.cache, &mut self.requeue.timers, key, &kept);
     }
 
@@ -389,10 +384,10 @@ impl SchedulingState {
     /// Returns when a cycle has something to try although no event arrives until then; none where there is no such time.
     #[must_use]
     pub fn next_attempt(&self) -> Option<Duration> {
-        if self.requeue.has_work() || self.nominations.has_work() || self.cache.has_refused_for_selectors_to_try() {
+        if self.requeue.has_work() || self.holds.has_work() || self.cache.has_refused_for_selectors_to_try() {
             return Some(Duration::ZERO);
         }
-        let timers = [self.requeue.next_timer(), self.nominations.next_deadline(), self.volume_bindings.next()];
+        let timers = [self.requeue.next_timer(), self.holds.next_deadline()];
         timers.into_iter().chain([self.requeue.preemptions.next(), self.eviction_backoff.next(), self.asking.next()]).flatten().min()
     }
 

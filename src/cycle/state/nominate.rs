@@ -9,7 +9,8 @@ use crate::api::{GroupKey, Uid};
 use crate::cycle::admission::reservation;
 use crate::cycle::cache::{Change, gang};
 use crate::cycle::explain::{Lack, Refusal, Step};
-use crate::cycle::nominations::{BACKOFF, Nomination, Outlook, after_refusal, outlook, settle};
+use crate::cycle::holds::victims::{after_refusal, outlook, settle};
+use crate::cycle::holds::{BACKOFF, Because, Hold, Kind, Outlook, Victims};
 use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim};
 use crate::resources::Resources;
 
@@ -19,14 +20,17 @@ impl SchedulingState {
     /// Returns why the PodGroup waits while it is nominated; none where it is not.
     #[must_use]
     pub fn nominated(&self, key: &GroupKey) -> Option<&Arc<Refusal>> {
-        self.nominations.nominated(key)
+        match &self.holds.nomination(key)?.because {
+            Because::Victims(victims) => Some(&victims.refusal),
+            Because::LostMember(_) | Because::Claims(_) => None,
+        }
     }
 
     /// The resources on a node that are nominated, for gangs or by other schedulers. They are charged, but no pod uses them.
     #[must_use]
     pub fn nominated_on(&self, node: &str) -> Option<Resources> {
-        let (ours, others) = (self.nominations.nodes.get(node), self.cache.nominated_by_others().on(node));
-        ours.into_iter().chain(others).cloned().reduce(|mut all, some| {
+        let (ours, others) = (self.holds.nominated_on(node), self.cache.nominated_by_others().on(node));
+        ours.into_iter().chain(others.cloned()).reduce(|mut all, some| {
             all.add(&some);
             all
         })
@@ -35,7 +39,7 @@ impl SchedulingState {
     /// The nominated resources of a queue: in it and all below it, and in itself.
     #[must_use]
     pub fn nominated_in(&self, queue: &str) -> (Resources, Resources) {
-        self.nominations.in_queue(&self.cache, queue)
+        self.holds.in_queue(&self.cache, Kind::Victims, queue)
     }
 
     /// The node that the pod is charged to, and how much.
@@ -46,12 +50,12 @@ impl SchedulingState {
 
     /// Takes the numbers of the nominations that were withdrawn since the last call: no further pod is to be evicted for them.
     pub fn take_withdrawn(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.nominations.withdrawn)
+        std::mem::take(&mut self.holds.withdrawn)
     }
 
     /// Lets the next cycle read from the pods what an earlier leader has nominated. Call it when a takeover is complete.
     pub const fn read_nominations(&mut self) {
-        self.nominations.to_be_read = true;
+        self.holds.to_be_read = true;
     }
 
     /// Nominates these placements for waiting members of the PodGroup, all together, until these pods are gone or it is `until`. `victims`
@@ -107,21 +111,21 @@ impl SchedulingState {
         let queue = Arc::clone(&places.first()?.queue);
         let members: BTreeSet<&Uid> = places.iter().map(|place| &place.uid).collect();
         let waits = |uid: &&Uid| group.waiting.contains(*uid) && self.cache.accounting().pod(uid).is_none();
-        if self.nominations.gangs.contains_key(key) || members.len() != places.len() || !members.iter().all(waits) {
+        if self.holds.nomination(key).is_some() || members.len() != places.len() || !members.iter().all(waits) {
             return None;
         }
         // The order of this cycle follows the shares before the preemption.
         self.keeping_shares(|state| state.charge_nominated(key, &queue, places, &refusal));
         self.cache.shares_are_outdated();
-        let id = self.nominations.next_number();
-        let nomination = Nomination { id, places: places.to_vec(), victims, until, refusal: Arc::clone(&refusal) };
+        let number = self.holds.next_number();
         // Its victims do not count for their gangs any more, of which further members may wait.
-        for gang in self.gangs_of(&nomination.victims).into_iter().filter(|gang| self.cache.is_waiting(gang)) {
+        for gang in self.gangs_of(&victims).into_iter().filter(|gang| self.cache.is_waiting(gang)) {
             self.requeue.try_again(&gang);
         }
-        self.nominations.insert(key, nomination);
+        let because = Because::Victims(Victims { left: victims, refusal: Arc::clone(&refusal) });
+        self.holds.insert(Hold { number, group: key.clone(), places: places.to_vec(), until: Some(until), because });
         self.judge_group(key, Some(refusal));
-        Some(id)
+        Some(number)
     }
 
     /// Returns the PodGroups of these pods.
@@ -140,33 +144,43 @@ impl SchedulingState {
 
     /// Settles every nomination for which something changed, first in a cycle. Returns the binds, which are charged like any placement.
     pub(in crate::cycle) fn take_fulfilled(&mut self, now: Duration, rest_time: Duration) -> Vec<Bind> {
-        while let Some(key) = self.nominations.take_due(now) {
+        for key in self
+            .holds
+            .due(Kind::Victims, now)
+            .into_iter()
+            .filter_map(|number| Some(self.holds.get(number)?.group.clone()))
+            .collect::<Vec<_>>()
+        {
             self.withdraw_nomination(&key, "timeout");
         }
         let mut binds = Vec::new();
-        for key in self.nominations.take_changed(&self.requeue) {
-            match outlook(&self.cache, &self.nominations, &key) {
-                Outlook::Waits => {}
-                Outlook::Broken(why) => self.withdraw_nomination(&key, why),
-                Outlook::Ready => match settle(&mut self.cache, &self.nominations, &key) {
+        for number in self.holds.take_nominations(&self.requeue) {
+            let Some(hold) = self.holds.get(number) else { continue };
+            let (key, mut outlook) = (hold.group.clone(), outlook(&self.cache, hold));
+            if outlook == Outlook::Ready {
+                match settle(&mut self.cache, &self.holds, &key) {
                     Ok(placed) => binds.extend(self.fulfil(&key, &placed, now, rest_time)),
-                    Err(refusal) => {
-                        if let Outlook::Broken(why) = after_refusal(&mut self.cache, &self.nominations, &key, &refusal) {
-                            self.withdraw_nomination(&key, why);
-                        }
-                    }
-                },
+                    Err(refusal) => outlook = after_refusal(&mut self.cache, &self.holds, &key, &refusal),
+                }
+            }
+            if let Outlook::Broken(why) = outlook {
+                self.withdraw_nomination(&key, &why);
             }
         }
-        for (key, why) in std::mem::take(&mut self.nominations.failed) {
-            self.back_off(&key, (Step::Preemption, why), now, None, |failures| BACKOFF.delay(failures));
+        for (key, why) in std::mem::take(&mut self.holds.failed) {
+            self.back_off(&key, (Step::Preemption, &why), now, None, |failures| BACKOFF.delay(failures));
         }
         binds
     }
 
+    fn take_nomination(&mut self, key: &GroupKey) -> Option<Hold> {
+        let number = self.holds.nomination(key)?.number;
+        self.holds.remove(number)
+    }
+
     /// Assumes the gang on its nominated nodes.
     fn fulfil(&mut self, key: &GroupKey, placed: &[Placement], now: Duration, rest_time: Duration) -> Vec<Bind> {
-        self.nominations.remove(key);
+        self.take_nomination(key);
         let known = self.cache.groups().get(key).and_then(|group| Some((group, group.facts.as_ref()?)));
         let minimum =
             known.filter(|(group, facts)| facts.min_member > 1 && gang::is_satisfied(group, facts)).map(|(_, facts)| facts.min_member);
@@ -181,16 +195,16 @@ impl SchedulingState {
         if let Some(group) = self.cache.group_mut(key).filter(|group| group.partial.eviction == Some(nomination)) {
             group.partial.eviction = None;
         }
-        if self.nominations.gangs.get(key).is_some_and(|known| known.id == nomination) {
+        if self.holds.nomination(key).is_some_and(|known| known.number == nomination) {
             self.withdraw_nomination(key, why);
         }
     }
 
     /// Withdraws the nomination of a gang as a whole; the next cycle lets the gang back off. `why` is of a bounded set.
-    pub(super) fn withdraw_nomination(&mut self, key: &GroupKey, why: &'static str) {
-        let Some(nomination) = self.nominations.remove(key) else { return };
+    pub(super) fn withdraw_nomination(&mut self, key: &GroupKey, why: &str) {
+        let Some(nomination) = self.take_nomination(key) else { return };
         // Its victims stay, and another nomination may wait for them to go.
-        self.nominations.room_taken();
+        self.holds.room_taken();
         for place in &nomination.places {
             self.cache.withdraw_nominated(place);
         }
@@ -203,11 +217,11 @@ impl SchedulingState {
                 .for_each(|place| reservation::reserve_refused_bind(&mut self.cache, key, &place.queue, &place.resources));
         }
         // Its victims count for their gangs again, which may have further members.
-        self.gangs_of(&nomination.victims).into_iter().for_each(|key| self.cache.changed(Change::Group(key)));
+        nomination.victims().map(|left| self.gangs_of(left)).into_iter().flatten().for_each(|key| self.cache.changed(Change::Group(key)));
         // Its victims are not waited for any more.
         self.requeue.preemptions.forget(key);
-        self.nominations.withdraw(nomination.id);
-        self.nominations.failed.insert(key.clone(), why);
+        self.holds.withdrawn.push(nomination.number);
+        self.holds.failed.insert(key.clone(), why.to_owned());
         self.cache.changed(Change::Group(key.clone()));
         self.follow();
     }

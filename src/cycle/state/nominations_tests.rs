@@ -71,7 +71,7 @@ fn the_room_of_victims_is_kept_for_the_gang_and_bound_when_the_last_victim_is_go
     assert_eq!((&eviction.group, &*eviction.queue, &*eviction.group_uid), (&key("g"), "mine", "ns/g/group"));
     let victims: Vec<_> = eviction.victims.iter().map(|victim| (&*victim.name, &*victim.queue, &*victim.group.name)).collect();
     assert_eq!(victims, [("v-1", "theirs", "v"), ("v-0", "theirs", "v")], "the oldest goes last");
-    assert!(state.nominations.victims.contains_key(&Uid::from("ns/v-0")));
+    assert!(state.holds.is_victim(&Uid::from("ns/v-0")));
     gang(&mut state, "other", 1, "mine", 1, &[("cpu", 1)]);
     assert!(cycle(&mut state, 0).binds.is_empty());
     assert_eq!(
@@ -93,7 +93,7 @@ fn the_room_of_victims_is_kept_for_the_gang_and_bound_when_the_last_victim_is_go
     assert!(state.has_work(Duration::from_secs(1)));
     assert_eq!(bound(&cycle(&mut state, 1)), [("g-0", "n0"), ("g-1", "n1")]);
     assert_eq!((message(&state, "g"), phase(&state, "g"), state.nominated_on("n0")), (String::new(), Phase::Running, None));
-    assert!(!state.nominations.victims.contains_key(&Uid::from("ns/v-0")) && state.next_attempt().is_none());
+    assert!(!state.holds.is_victim(&Uid::from("ns/v-0")) && state.next_attempt().is_none());
     assert!(state.cache().accounting().audit().is_clean());
 }
 
@@ -101,9 +101,8 @@ fn the_room_of_victims_is_kept_for_the_gang_and_bound_when_the_last_victim_is_go
 fn the_deadline_of_a_nomination_is_the_longest_grace_period_within_a_limit_and_a_margin() {
     let mut state = full();
     let victims: [Uid; 2] = ["ns/v-0".into(), "ns/v-1".into()];
-    let deadline = |state: &SchedulingState| {
-        state.nominations.deadline(&state.cache, &[place("g-0", "n0", 3)], &victims, Duration::from_secs(7)).as_secs()
-    };
+    let deadline =
+        |state: &SchedulingState| state.holds.deadline(&state.cache, &[place("g-0", "n0", 3)], &victims, Duration::from_secs(7)).as_secs();
     assert_eq!(deadline(&state), 7 + 30 + 60);
     for (seconds, is) in [(0, 97), (300, 367), (u64::MAX, 667)] {
         let grace = Duration::from_secs(seconds);

@@ -6,6 +6,7 @@ use crate::api::volumes::{
     AttachmentFacts, CapacityFacts, CapacityKey, ClaimFacts, ClaimKey, CsiDriverFacts, CsiNodeFacts, StorageClassFacts, VolumeFacts,
 };
 use crate::api::{PodFacts, Uid};
+use crate::cycle::holds::Kind;
 
 use super::SchedulingState;
 
@@ -17,14 +18,14 @@ impl SchedulingState {
 
     /// Adds or updates a claim.
     pub fn apply_claim(&mut self, facts: ClaimFacts) {
-        self.volume_bindings.claim_changed(&facts.key);
+        self.holds.claim_changed(&facts.key);
         let pods = self.cache.set_claim(&facts.key.clone(), Some(facts));
         self.read_again(pods);
     }
 
     /// Removes a claim.
     pub fn delete_claim(&mut self, key: &ClaimKey) {
-        self.volume_bindings.claim_changed(key);
+        self.holds.claim_changed(key);
         let pods = self.cache.set_claim(key, None);
         self.read_again(pods);
     }
@@ -106,7 +107,7 @@ impl SchedulingState {
     /// A volume that is reserved for a claim changed or is gone.
     fn reserved_volume_changed(&mut self, name: &str) {
         if self.cache.volumes().is_reserved(name) {
-            self.volume_bindings.surroundings_changed();
+            self.holds.all_changed(Kind::Claims);
         }
     }
 

@@ -102,9 +102,9 @@ pub(super) fn find(
     preemptor: &Preemptor<'_>,
     budgets: Budgets<'_>,
 ) -> Result<Preemption, NotPreempted> {
-    let SchedulingState { cache, nominations, eviction_backoff, .. } = state;
+    let SchedulingState { cache, holds, eviction_backoff, .. } = state;
     cache.share_out();
-    let leaving = nominations.terminating_or_victims(cache);
+    let leaving = holds.terminating_or_victims(cache);
     let reserved = cache.groups().get(preemptor.group).is_some_and(|group| group.admission.reservation.is_some());
     let (placer, Beside { pods, groups, priority_classes, sharing }) = cache.placer(preemptor.group, preemptor.queue, policy);
     let mut stage = Stage::new(placer, pods);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::api::{GroupFacts, PodFacts};
 use crate::cycle::admission::admit;
 use crate::cycle::cache::State;
+use crate::cycle::holds::Kind;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::placer::Pod;
 use crate::cycle::plan::Bind;
@@ -25,8 +26,8 @@ impl SchedulingState {
         {
             return false;
         }
-        let Self { cache, nominations, .. } = self;
-        let nominated = nominations.gangs.values().flat_map(|nomination| &nomination.places).map(|place| &place.uid);
+        let Self { cache, holds, .. } = self;
+        let nominated = holds.of_kind(Kind::Victims).flat_map(|hold| &hold.places).map(|place| &place.uid);
         let preemptable = cache.may_borrow(&bind.group);
         // The node is given, so no preference is needed.
         let (mut placer, _) = cache.placer(&bind.group, &bind.queue, Strategy::default());

@@ -8,7 +8,8 @@ use crate::accounting::{PodView, Stage, Waiting};
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::cycle::cache::gang::Count;
 use crate::cycle::cache::{Group, Member, State, gang};
-use crate::cycle::nominations::{LONGEST_GRACE, NOMINATION_MARGIN};
+use crate::cycle::holds::Kind;
+use crate::cycle::holds::victims::{LONGEST_GRACE, NOMINATION_MARGIN};
 use crate::cycle::plan::{Bind, Plan};
 use crate::cycle::state::SchedulingState;
 use crate::resources::Resources;
@@ -76,18 +77,16 @@ fn check_bind(state: &SchedulingState, bind: &Bind) {
 
 /// Checks that every nomination has an end: that which was given in `until`, or the latest that a search may give.
 pub(super) fn check_times(state: &SchedulingState, until: &mut BTreeMap<u64, Duration>, now: Duration) {
-    for (key, nomination) in &state.nominations.gangs {
-        let until = *until.entry(nomination.id).or_insert(now + LONGEST_GRACE + NOMINATION_MARGIN);
-        assert!(until > now, "{key} is nominated for longer than its time");
+    for hold in state.holds.of_kind(Kind::Victims) {
+        let until = *until.entry(hold.number).or_insert(now + LONGEST_GRACE + NOMINATION_MARGIN);
+        assert!(until > now, "{} is nominated for longer than its time", hold.group);
     }
-    assert!(!state.nominations.kept.values().flatten().any(|place| place.is_over(now)), "a place is kept for longer than its time");
+    assert!(!state.holds.of_kind(Kind::LostMember).any(|hold| hold.is_over(now)), "a place is kept for longer than its time");
 }
 
 /// Checks that every nomination and every kept place has ended, and that no record of one is left.
 pub(super) fn check_nothing_is_left(state: &SchedulingState) {
-    let nominations = &state.nominations;
-    assert!(nominations.gangs.is_empty() && nominations.deadlines.is_empty() && nominations.victims.is_empty(), "{nominations:?}");
-    assert!(nominations.nodes.is_empty() && nominations.queues.is_empty() && nominations.kept.is_empty(), "{nominations:?}");
+    assert!(state.holds.is_empty(), "{:?}", state.holds);
 }
 
 /// Checks what the state stores twice; cycles may have something to do.
@@ -119,28 +118,34 @@ pub(super) fn check_state(state: &SchedulingState) {
 
 /// Checks that the records of each nomination agree: its own, the charges, the members, the counts of its PodGroup and the indexes.
 fn check_nominations(state: &SchedulingState) {
-    let (cache, nominations) = (state.cache(), &state.nominations);
+    let (cache, holds) = (state.cache(), &state.holds);
     let (mut on_nodes, mut in_queues) = (BTreeMap::<Arc<str>, Resources>::new(), BTreeMap::<Arc<str>, Resources>::new());
     let is_ours = |uid: &Uid| cache.nominated_by_others().get(uid).is_none();
     for (uid, pod) in cache.accounting().pods().filter(|(uid, pod)| pod.stage == Stage::Nominated && is_ours(uid)) {
-        let is_kept = nominations.kept.values().flatten().any(|place| place.uid == *uid);
+        let is_kept = holds.of_kind(Kind::LostMember).flat_map(|hold| &hold.places).any(|place| place.uid == *uid);
         let is_nominated = cache.pods().get(uid).is_some_and(|member| member.state() == State::Nominated);
         assert!(is_nominated != is_kept && is_kept == pod.queue.is_none(), "{uid} is charged for what it has not");
         on_nodes.entry(pod.node.unwrap().into()).or_default().add(pod.resources);
         pod.queue.into_iter().for_each(|queue| in_queues.entry(queue.into()).or_default().add(pod.resources));
     }
-    assert_eq!((&nominations.nodes, &nominations.queues), (&on_nodes, &in_queues));
+    for (node, resources) in &on_nodes {
+        assert_eq!(holds.nominated_on(node).as_ref(), Some(resources), "what is nominated on {node}");
+    }
+    for queue in cache.queues().keys().chain(in_queues.keys()) {
+        let own = in_queues.get(queue).cloned().unwrap_or_default();
+        assert_eq!(holds.in_queue(cache, Kind::Victims, queue).1, own, "what is nominated in {queue}");
+    }
     for (uid, member) in cache.pods().iter() {
         let stage = cache.accounting().pod(uid).map(|pod| pod.stage);
         assert_eq!(member.state() == State::Nominated, stage == Some(Stage::Nominated), "{uid}");
         assert!(member.state() != State::Waiting || stage.is_none(), "{uid} waits and is charged");
     }
     for (key, group) in cache.groups().iter() {
-        let places = nominations.gangs.get(key).map_or(0, |nomination| nomination.places.len());
+        let places = holds.nomination(key).map_or(0, |hold| hold.places.len());
         assert_eq!(usize::try_from(group.counts.nominated).unwrap(), places, "{key}");
     }
-    let victims: BTreeSet<&Uid> = nominations.gangs.values().flat_map(|nomination| &nomination.victims).collect();
-    assert_eq!(victims, nominations.victims().collect(), "the index of victims");
+    let victims: BTreeSet<&Uid> = holds.of_kind(Kind::Victims).flat_map(|hold| hold.victims().unwrap()).collect();
+    assert_eq!(victims, holds.victims().collect(), "the index of victims");
     assert!(victims.iter().all(|uid| cache.accounting().pod(uid).is_some()), "a nomination waits for a pod without a charge");
 }
 

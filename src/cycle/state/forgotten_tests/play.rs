@@ -45,14 +45,14 @@ impl Play {
 
     /// What a new leader nominates again fits beside all pods that stay, and nobody is evicted for it.
     fn what_is_nominated_again_fits(&self, plan: &Plan) {
-        let (cache, nominations) = (self.world.state.cache(), &self.world.state.nominations);
-        let gone = nominations.terminating_or_victims(cache);
+        let (cache, holds) = (self.world.state.cache(), &self.world.state.holds);
+        let gone = holds.terminating_or_victims(cache);
         for key in &plan.nominated_again {
             // Where it is bound at once, a further member may preempt in the same cycle.
             let is_bound = plan.binds.iter().any(|bind| bind.group == *key);
-            assert!(is_bound || nominations.gangs.contains_key(key), "{key} was nominated again, and could not be");
+            assert!(is_bound || holds.nomination(key).is_some(), "{key} was nominated again, and could not be");
             assert!(is_bound || plan.evictions.iter().all(|eviction| eviction.group != *key), "pods are evicted for {key}");
-            for place in nominations.gangs.get(key).into_iter().flat_map(|nomination| &nomination.places) {
+            for place in holds.nomination(key).into_iter().flat_map(|hold| &hold.places) {
                 let node = cache.accounting().ledger().node(&place.node).unwrap();
                 let mut stays = node.used.clone();
                 let here = gone.iter().filter_map(|uid| cache.accounting().pod(uid)).filter(|pod| pod.node == Some(&*place.node));

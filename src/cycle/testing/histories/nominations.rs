@@ -7,6 +7,7 @@ use super::World;
 use crate::accounting::{Placement, Stage};
 use crate::api::{PodFacts, Uid};
 use crate::cycle::cache::{Group, Member, gang};
+use crate::cycle::holds::Kind;
 use crate::cycle::plan::EvictionCause;
 use crate::cycle::testing::steps::takes_effect;
 use crate::cycle::testing::{nominated_node, taken_over};
@@ -56,7 +57,7 @@ impl World {
 
     /// One of the pods of ours that nominations wait for.
     pub(super) fn victim(&self, at: u8) -> Option<Uid> {
-        self.one(at, |member| self.state.nominations.victims.contains_key(&member.facts.uid))
+        self.one(at, |member| self.state.holds.is_victim(&member.facts.uid))
     }
 
     /// Nominates what one of the PodGroups needs that have enough waiting members.
@@ -93,7 +94,7 @@ impl World {
     }
 
     pub(super) fn refuse_eviction(&mut self, at: u8, before: bool) {
-        let gangs: Vec<_> = self.state.nominations.gangs.iter().map(|(key, nomination)| (key.clone(), nomination.id)).collect();
+        let gangs: Vec<_> = self.state.holds.of_kind(Kind::Victims).map(|hold| (hold.group.clone(), hold.number)).collect();
         let Some((key, id)) = usize::from(at).checked_rem(gangs.len()).map(|at| gangs[at].clone()) else { return };
         self.state.refuse_eviction(&key, id - u64::from(before), "test");
         assert_eq!(self.state.nominated(&key).is_some(), before, "a refused eviction ends its own nomination");

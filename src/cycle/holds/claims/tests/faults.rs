@@ -39,7 +39,7 @@ fn a_node_that_goes_while_volumes_are_made_there_takes_the_whole_gang_along_when
     let kept =
         "persistentvolumeclaim \"c0\" keeps persistentvolume \"made-for-c0\" (kubernetes.io/hostname=a1), and 1 further claim is like it";
     assert!(message(&state, "g").contains(kept), "{}", message(&state, "g"));
-    assert!(state.volume_bindings.is_empty());
+    assert!(state.holds.is_empty());
     // Another node of the zone mounts neither.
     state.apply_node(in_zone("a2", "a"));
     let plan = cycle_at(&mut state, 100);

@@ -1,53 +1,62 @@
-//! What has become of the pods of one placement that wait for volumes?
+//! What has become of pods that are held for claims?
 
 use std::time::Duration;
 
 use crate::api::volumes::{ClaimKey, WhyUnusable};
 use crate::cycle::cache::{Cache, Member, State, gang};
+use crate::cycle::holds::Outlook;
+use crate::cycle::holds::hold::{Because, Hold};
+use crate::cycle::holds::table::Holds;
 use crate::cycle::placement::filter::lasting_refusal;
 use crate::cycle::placement::volumes::supply::Source;
 
-use super::VolumeBinding;
+use super::Claims;
 
 /// Why pods are not bound where a cycle would not decide on it any more.
 pub(in crate::cycle) const CHANGED: &str = "a node, a queue or a volume is not as it was chosen";
 
-/// What has become of a binding.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::cycle) enum Progress {
-    /// Claims are not bound yet.
-    Waits,
-    /// Its pods can be bound.
-    Ready,
-    /// It cannot go on, for this reason.
-    Broken(String),
+impl Holds {
+    /// Returns what has become of the hold with this number. No further member goes before the minimum of its PodGroup.
+    pub(in crate::cycle) fn claims_outlook(&mut self, cache: &Cache, number: u64, now: Duration) -> Outlook {
+        let Some(outlook) = self.get_mut(number).map(|hold| hold.claims_outlook(cache, now)) else { return Outlook::Waits };
+        let Some(hold) = self.get(number).filter(|_| outlook == Outlook::Ready) else { return outlook };
+        match self.has_minimum(cache, &hold.group, Some(number)) {
+            true => Outlook::Ready,
+            false if hold.is_over(now) => Outlook::broken("the minimum was not bound in time"),
+            false => Outlook::Waits,
+        }
+    }
 }
 
-impl VolumeBinding {
-    /// Returns what has become of it.
-    pub(super) fn progress(&mut self, cache: &Cache, now: Duration) -> Progress {
-        if let Some(why) = self.fault(cache).or_else(|| self.given_back(cache)) {
-            return Progress::Broken(why);
+impl Hold {
+    fn claims_outlook(&mut self, cache: &Cache, now: Duration) -> Outlook {
+        let fault = self.fault(cache);
+        let Because::Claims(claims) = &mut self.because else { return Outlook::Waits };
+        if let Some(why) = fault.or_else(|| claims.given_back(cache)) {
+            return Outlook::Broken(why.into());
         }
+        let open = claims.all.iter().find(|claim| !is_bound(cache, claim)).cloned();
         if !self.may_bind(cache) {
-            return Progress::Broken(CHANGED.to_owned());
+            return Outlook::broken(CHANGED);
         }
-        match self.claims.iter().find(|claim| !is_bound(cache, claim)) {
-            None if self.is_resolved(cache) => Progress::Ready,
-            Some(open) if self.until.is_some_and(|until| until <= now) => {
-                Progress::Broken(format!("persistentvolumeclaim \"{0}\" was not bound in time (see kubectl describe pvc {0})", open.name))
+        match open {
+            None if self.is_resolved(cache) => Outlook::Ready,
+            Some(open) if self.is_over(now) => {
+                let why = format!("persistentvolumeclaim \"{0}\" was not bound in time (see kubectl describe pvc {0})", open.name);
+                Outlook::Broken(why.into())
             }
-            None if self.until.is_some_and(|until| until <= now) => Progress::Broken("a volume did not appear in time".to_owned()),
-            None | Some(_) => Progress::Waits,
+            None if self.is_over(now) => Outlook::broken("a volume did not appear in time"),
+            None | Some(_) => Outlook::Waits,
         }
     }
 
-    /// Returns why the binding cannot go on.
+    /// Returns why it cannot go on.
     fn fault(&self, cache: &Cache) -> Option<String> {
-        if let Some(why) = &self.failed {
+        let claims = self.claims()?;
+        if let Some(why) = &claims.failed {
             return Some(why.clone());
         }
-        let known = cache.groups().get(&self.key).and_then(|group| Some((group, group.facts.as_deref()?)));
+        let known = cache.groups().get(&self.group).and_then(|group| Some((group, group.facts.as_deref()?)));
         if !known.is_some_and(|(group, facts)| gang::is_satisfied(group, facts)) {
             return Some("the PodGroup changed".to_owned());
         }
@@ -55,7 +64,7 @@ impl VolumeBinding {
             let member = cache.pods().get(&place.uid);
             let stands = |member: &&Member| {
                 member.state() == State::Placed
-                    && member.facts.group == self.key
+                    && member.facts.group == self.group
                     && member.facts.request == place.resources
                     && member.assumed.as_ref().is_some_and(|assumed| assumed.is_held && assumed.node == place.node)
             };
@@ -64,17 +73,35 @@ impl VolumeBinding {
                 return Some(claim.to_string());
             }
             let unbound = member.facts.constraints.volumes.iter().flat_map(|volumes| &volumes.unbound);
-            if let Some(claim) = unbound.into_iter().find(|claim| !self.claims.contains(claim)) {
+            if let Some(claim) = unbound.into_iter().find(|claim| !claims.all.contains(claim)) {
                 return Some(format!("persistentvolumeclaim \"{}\" has no volume any more", claim.name));
             }
         }
         None
     }
 
+    /// Returns whether all volumes of the pods are known.
+    fn is_resolved(&self, cache: &Cache) -> bool {
+        self.places.iter().all(|place| cache.pods().get(&place.uid).is_some_and(|member| member.facts.unusable_claim.is_none()))
+    }
+
+    /// Returns whether the queue and the nodes take the pods with the volumes that their claims are bound to.
+    fn may_bind(&self, cache: &Cache) -> bool {
+        let quota = cache.accounting().quota();
+        self.places.iter().all(|place| {
+            let node = cache.nodes().id(&place.node).and_then(|id| cache.node(id));
+            let Some((node, member)) = node.zip(cache.pods().get(&place.uid)) else { return false };
+            quota.closed_by(&place.queue).is_none()
+                && lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &node).is_none()
+        })
+    }
+}
+
+impl Claims {
     /// Returns which claim has lost its volume, or has its selected node no more: its provisioner cannot make the volume there.
     fn given_back(&mut self, cache: &Cache) -> Option<String> {
         let volumes = cache.volumes();
-        for key in &self.claims {
+        for key in &self.all {
             let request = volumes.claim(key).and_then(|facts| facts.request.as_ref());
             let Some((request, reservation)) = request.zip(volumes.reservation(key)) else { continue };
             let is_tied = match &reservation.source {
@@ -106,22 +133,6 @@ impl VolumeBinding {
             }
         }
         None
-    }
-
-    /// Returns whether all volumes of the pods are known.
-    fn is_resolved(&self, cache: &Cache) -> bool {
-        self.places.iter().all(|place| cache.pods().get(&place.uid).is_some_and(|member| member.facts.unusable_claim.is_none()))
-    }
-
-    /// Returns whether the queue and the nodes take the pods with the volumes that their claims are bound to.
-    fn may_bind(&self, cache: &Cache) -> bool {
-        let quota = cache.accounting().quota();
-        self.places.iter().all(|place| {
-            let node = cache.nodes().id(&place.node).and_then(|id| cache.node(id));
-            let Some((node, member)) = node.zip(cache.pods().get(&place.uid)) else { return false };
-            quota.closed_by(&place.queue).is_none()
-                && lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &node).is_none()
-        })
     }
 }
 

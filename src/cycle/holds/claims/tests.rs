@@ -156,7 +156,7 @@ fn the_smallest_volume_that_serves_is_chosen_on_the_node_and_the_pod_is_bound_wh
     assert_eq!((ties(&plan), bound(&plan)), (vec![], vec![("g-0", "n1")]));
     assert_eq!(phase_of(&state, "g"), Phase::Running);
     assert!(crate::cycle::queue_status::status(&state, "default").allocated.unwrap().contains_key("cpu"));
-    assert!(state.volume_bindings.is_empty());
+    assert!(state.holds.is_empty());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_gang_reserves_a_volume_for_each_claim_and_is_bound_after_the_last_of_them()
         bind_claim(&mut state, volume(&to, 5, Some(host)), data.clone());
     }
     assert_eq!(bound(&cycle(&mut state)).len(), 3);
-    assert!(state.volume_bindings.is_empty());
+    assert!(state.holds.is_empty());
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn held_pods_are_not_bound_where_a_cycle_would_not_decide_on_it_any_more() {
         bind_one(&mut state, "v1", "c1");
         let plan = cycle(&mut state);
         assert_eq!(bound(&plan).len(), if name == "nothing" { 2 } else { 0 }, "{name}: {plan:?}");
-        assert!(state.volume_bindings.is_empty(), "{name}");
+        assert!(state.holds.is_empty(), "{name}");
     }
 }
 
@@ -72,7 +72,7 @@ fn a_further_member_is_not_bound_before_the_minimum_has_its_volumes() {
             given_back(&state, "g", "persistentvolumeclaim \"c1\" was not bound in time");
             assert_eq!(state.cache().accounting().ledger().node("n1").unwrap().used.get("cpu"), crate::resources::Amount::ZERO);
         }
-        assert!(state.volume_bindings.is_empty());
+        assert!(state.holds.is_empty());
     }
 }
 
@@ -109,7 +109,7 @@ fn a_volume_that_is_lost_while_its_claim_waits_ends_the_attempt() {
         assert_eq!(ties(&cycle(&mut state)), tied(&[("c0", "v0")]));
         apply_volume(&mut state, &tied_to("uid-c0"));
         let _plan = cycle(&mut state);
-        assert!(!state.volume_bindings.is_empty());
+        assert!(!state.holds.is_empty());
         change(&mut state);
         let _plan = cycle(&mut state);
         given_back(&state, "g", why);
@@ -155,5 +155,5 @@ fn a_refused_write_ends_the_attempts_that_rely_on_it_after_its_own() {
     assert_eq!(ties(&cycle_at(&mut state, 100)), tied(&[("c0", "v0")]));
     state.refuse_volume(first[0].binding, &ClaimKey::new("ns", "c0"), "conflict");
     let _plan = cycle_at(&mut state, 100);
-    assert!(!state.volume_bindings.is_empty());
+    assert!(!state.holds.is_empty());
 }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::api::GroupKey;
 use crate::api::volumes::{CapacityFacts, CapacityKey, CsiDriverFacts};
 use crate::cycle::explain::Code;
+use crate::cycle::holds::claims::tests::{HOST, apply_claim, claim, cycle, gang, state, tied, ties};
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::steps::{bound, message};
-use crate::cycle::volume_binding::tests::{HOST, apply_claim, claim, cycle, gang, state, tied, ties};
 
 /// The driver of the class `made` says whether it publishes its capacity.
 fn publishes(state: &mut SchedulingState, publishes: bool) {
