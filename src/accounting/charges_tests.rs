@@ -132,6 +132,35 @@ fn a_pod_that_is_set_aside_is_charged_again_however_the_trial_ends() {
 }
 
 #[test]
+fn r7_a_pod_is_placed_in_place_of_what_is_nominated_for_it_and_its_nomination_comes_back_with_the_end_of_the_trial() {
+    let mut accounting = accounting();
+    for number in 0..2 {
+        assert!(accounting.nominate(&pod(number), "a", "team", &cpus(2)));
+    }
+    let before = accounting.clone();
+    for commits in [false, true] {
+        let mut trial = accounting.trial();
+        assert!(trial.place(&pod(0), "b", "team", &cpus(2)).is_err(), "it is charged");
+        assert!(trial.set_aside(&pod(0)) && trial.set_aside(&pod(1)));
+        let start = trial.savepoint();
+        assert_eq!(trial.place(&pod(0), "b", "team", &cpus(2)), Ok(()));
+        assert!(!trial.put_back(&pod(0)));
+        trial.rollback_to(start);
+        assert_eq!(trial.place(&pod(0), "b", "team", &cpus(2)), Ok(()));
+        assert_eq!(team_uses(trial.accounting()), cpus(2));
+        if !commits {
+            drop(trial);
+            assert_eq!(accounting, before);
+            continue;
+        }
+        assert_eq!(trial.commit().len(), 1);
+        let charged = |number| accounting.pod(&pod(number)).map(|pod| (pod.node, pod.stage));
+        assert_eq!((charged(0), charged(1)), (Some((Some("b"), Stage::Assumed)), Some((Some("a"), Stage::Nominated))));
+        assert!(accounting.audit().is_clean());
+    }
+}
+
+#[test]
 fn q9_a_gang_is_placed_into_its_own_reservation_and_nothing_is_counted_twice() {
     let mut accounting = accounting();
     accounting.reserve("ns/gang", "team", &cpus(5));

@@ -89,7 +89,9 @@ impl<'a> Trial<'a> {
     /// The first obstacle: the pod is charged already, its queue, a ceiling, or the node. Then nothing has
     /// changed.
     pub fn place(&mut self, uid: &Uid, node: &str, queue: &str, resources: &Resources) -> Result<(), Refusal> {
-        if self.accounting.stages.contains_key(uid) || self.aside.contains_key(uid) {
+        // What was nominated for the pod is set aside, and the new charge takes its place.
+        let is_aside = self.aside.get(uid).is_some_and(|aside| aside.stage != Stage::Nominated);
+        if self.accounting.stages.contains_key(uid) || is_aside {
             return Err(Refusal::AlreadyCharged);
         }
         // Everything is checked before anything is charged, and a charge cannot fail.
@@ -126,8 +128,12 @@ impl<'a> Trial<'a> {
         true
     }
 
-    /// Charges a pod again that was set aside, whether or not it fits, because it exists. Returns whether it was set aside.
+    /// Charges a pod again that was set aside, whether or not it fits, because it exists. Returns whether it was set aside. What was nominated
+    /// for a pod that is placed stays aside.
     pub fn put_back(&mut self, uid: &Uid) -> bool {
+        if self.accounting.stages.contains_key(uid) {
+            return false;
+        }
         let Some(aside) = self.aside.remove(uid) else { return false };
         self.accounting.charge(uid, aside.node.as_deref(), aside.queue.as_deref(), &aside.resources, aside.stage);
         true
@@ -164,15 +170,18 @@ impl<'a> Trial<'a> {
     }
 
     /// Keeps everything; the pods are Assumed. They are returned in the order of their placement, without reservations.
-    /// A pod that was set aside is charged again: a node may then have more on it than it offers, until that pod is gone (R7).
+    /// A pod that was set aside is charged again: a node may then have more on it than it offers, until that pod is gone (R7). What was
+    /// nominated for a pod that was placed is given back.
     pub fn commit(mut self) -> Vec<Placement> {
         self.keep()
     }
 
     /// The same for a trial that is part of a larger one: it is empty afterwards.
     pub fn keep(&mut self) -> Vec<Placement> {
-        self.put_all_back();
         let steps = std::mem::take(&mut self.steps);
+        let is_placed = |uid: &Uid| steps.iter().any(|step| matches!(step, Step::Placed(placed) if placed == uid));
+        self.aside.retain(|uid, _| !is_placed(uid));
+        self.put_all_back();
         let mut placements = Vec::with_capacity(steps.len());
         for step in steps {
             let Step::Placed(uid) = step else { continue };

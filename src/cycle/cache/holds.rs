@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::accounting::{Placement, Shares, Trial};
 use crate::api::Uid;
 use crate::cycle::explain::Refusal;
-use crate::cycle::placement::topology::place::Place;
 use crate::resources::Resources;
 
 use super::{Assumed, Cache};
@@ -44,21 +43,6 @@ impl Cache {
             self.attach(member);
             self.count_nominated(&place.uid, None);
         }
-    }
-
-    /// Does something as if these places were not nominated. What is placed meanwhile stays.
-    pub(in crate::cycle) fn beside_nominated<T>(&mut self, places: &[Placement], does: impl FnOnce(&mut Self) -> T) -> T {
-        for place in places {
-            self.accounting.withdraw(&place.uid);
-            self.on_nodes.take(&place.uid);
-        }
-        let done = does(self);
-        for place in places {
-            if self.accounting.nominate(&place.uid, &place.node, &place.queue, &place.resources) {
-                self.on_nodes.put(&place.uid, Place::nominated(&place.node));
-            }
-        }
-        done
     }
 
     /// Charges the place of a lost member on its node. What is reserved for it in its queue is the reservation of its gang.

@@ -37,7 +37,7 @@ use crate::cycle::cache::{Cache, Member, State as PodState, gang};
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
 use crate::cycle::placement::filter::lasting_refusal;
-use crate::cycle::placement::placer::{Attempt, Pod};
+use crate::cycle::placement::placer::{Attempt, Placer, Pod};
 use crate::resources::Resources;
 
 use super::Outlook;
@@ -104,36 +104,31 @@ fn could_take(cache: &Cache, place: &Placement) -> bool {
     lasting_refusal(&member.facts.constraints, &cache.barred_groups(&place.queue), &node).is_none()
 }
 
-/// Places the gang on its nominated nodes, in an accounting without any nomination. All members, or the accounting is as before.
+/// Places the gang on its nominated nodes, as if nothing were nominated. All members, or nothing has changed.
 pub(in crate::cycle) fn settle(cache: &mut Cache, holds: &Holds, key: &GroupKey) -> Result<Vec<Placement>, Refusal> {
     settle_without(cache, holds, key, &BTreeSet::new(), true)
 }
 
 /// Does the same without these pods, as if they were gone; and undoes it, unless it is to be kept.
 fn settle_without(cache: &mut Cache, holds: &Holds, key: &GroupKey, gone: &BTreeSet<Uid>, keep: bool) -> Result<Vec<Placement>, Refusal> {
-    let all: Vec<Placement> = holds.of_kind(Kind::Victims).flat_map(|hold| hold.places.iter().cloned()).collect();
     let own = holds.nomination(key).map(|hold| hold.places.as_slice()).unwrap_or_default();
-    cache.beside_nominated(&all, |cache| place_nominated(cache, key, own, gone, keep))
-}
-
-fn place_nominated(
-    cache: &mut Cache,
-    key: &GroupKey,
-    own: &[Placement],
-    gone: &BTreeSet<Uid>,
-    keep: bool,
-) -> Result<Vec<Placement>, Refusal> {
     let queue = own.first().map(|place| &*place.queue).unwrap_or_default();
-    is_due(cache, key, queue, own, gone)?;
+    let keeps = |place: &Placement| cache.pods().get(&place.uid).is_some_and(|member| !member.facts.preemptable);
+    let may_borrow = cache.may_borrow(key) && !own.iter().any(keeps);
+    let borrowers = if may_borrow { Vec::new() } else { borrowers(cache, gone) };
     // The nodes are given, so no preference is needed. What is reserved besides is for further members, and stays.
     let (mut placer, beside) = cache.placer_beside_holds(key, queue, Strategy::default());
+    let nominated = holds.of_kind(Kind::Victims).flat_map(|hold| &hold.places).map(|place| &place.uid);
+    nominated.chain(gone).for_each(|uid| placer.trial().set_aside(uid));
+    if !may_borrow {
+        is_due(&mut placer, queue, own, &borrowers)?;
+    }
     let pod = |place| {
         let Placement { uid, node, .. }: &Placement = place;
         beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node), within: None })
     };
     let members: Vec<Pod<'_>> = own.iter().filter_map(pod).collect();
     let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
-    gone.iter().for_each(|uid| placer.trial().set_aside(uid));
     // Whether the queue may borrow is asked above.
     match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable: true, is_due: true }) {
         Ok(_) if keep => Ok(placer.commit()),
@@ -144,25 +139,26 @@ fn place_nominated(
 
 /// Whether the queue has a right to these places, where it must not borrow for them (S3). What it borrows for preemptable pods does not count:
 /// these came after the nomination.
-fn is_due(cache: &mut Cache, key: &GroupKey, queue: &str, places: &[Placement], gone: &BTreeSet<Uid>) -> Result<(), Refusal> {
-    let keeps = |place: &Placement| cache.pods().get(&place.uid).is_some_and(|member| !member.facts.preemptable);
-    if cache.may_borrow(key) && !places.iter().any(keeps) {
-        return Ok(());
-    }
+fn is_due(placer: &mut Placer<'_>, queue: &str, places: &[Placement], borrowers: &[Uid]) -> Result<(), Refusal> {
     let mut asked = Resources::new();
     places.iter().for_each(|place| asked.add(&place.resources));
-    if cache.accounting().quota().within_entitlement(queue, &asked).is_ok() {
+    if placer.accounting().quota().within_entitlement(queue, &asked).is_ok() {
         return Ok(());
     }
+    borrowers.iter().for_each(|uid| placer.trial().set_aside(uid));
+    placer.accounting().quota().within_entitlement(queue, &asked)?;
+    borrowers.iter().for_each(|uid| placer.trial().put_back(uid));
+    Ok(())
+}
+
+/// Returns the pods with a node that are there as long as their queues may borrow, but for these.
+fn borrowers(cache: &Cache, gone: &BTreeSet<Uid>) -> Vec<Uid> {
     let borrows = |member: &Member| {
         let group = cache.groups().get(&member.facts.group).and_then(|group| group.facts.as_ref());
         member.state() == PodState::Placed && member.facts.preemptable && group.is_none_or(|group| group.preemptable)
     };
-    let borrowers: Vec<Uid> = cache.pods().iter().filter(|(_, member)| borrows(member)).map(|(uid, _)| uid.clone()).collect();
-    let mut trial = cache.trial();
-    borrowers.iter().chain(gone).for_each(|uid| _ = trial.set_aside(uid));
-    trial.accounting().quota().within_entitlement(queue, &asked)?;
-    Ok(())
+    let placed = cache.pods().iter().filter(|(uid, member)| borrows(member) && !gone.contains(*uid));
+    placed.map(|(uid, _)| uid.clone()).collect()
 }
 
 /// Returns what becomes of a nomination that could not be settled: it waits while a terminating pod could make the difference, else it
