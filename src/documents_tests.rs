@@ -258,7 +258,6 @@ fn the_reference_lists_every_reason_and_no_other() {
     // The files with reasons, the text before each reason and the least number of reasons.
     let places = [
         ("src/lifecycle/warning.rs", "warning(\"", 3),
-        ("src/cycle/explain.rs", "=> \"", 3),
         ("src/scheduler/command.rs", "=> \"", 2),
         ("src/scheduler/command.rs", "reason: Some(\"", 1),
     ];

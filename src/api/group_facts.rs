@@ -9,7 +9,7 @@ use crate::resources::Resources;
 
 use super::fault::Fault;
 use super::membership::GroupKey;
-use super::names::{AWAITED_OWNERS, COMPLETIONS, DEFAULT_QUEUE};
+use super::names::{AWAITED_OWNERS, COMPLETED, COMPLETIONS, DEFAULT_QUEUE, SCHEDULED};
 use super::pod_facts::{is_protected, preemptable};
 use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
 use super::quantities;
@@ -68,7 +68,19 @@ impl GroupFacts {
     /// replaces a failed pod after a back-off.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.status.phase.as_deref() == Some("Completed")
+        self.status.phase.as_deref() == Some(COMPLETED)
+    }
+
+    /// Returns whether its status says that it had all its nodes once.
+    #[must_use]
+    pub fn was_scheduled(&self) -> bool {
+        self.status.conditions.iter().flatten().any(|condition| condition.kind.as_deref() == Some(SCHEDULED))
+    }
+
+    /// Returns how many members had succeeded when its status was written.
+    #[must_use]
+    pub fn had_succeeded(&self) -> u32 {
+        self.status.succeeded.and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
     }
 
     /// Returns whether the other is equal except for its status and for fields that are not read.

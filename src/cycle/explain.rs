@@ -363,33 +363,6 @@ impl Refusal {
         Self::Ceiling(ceiling)
     }
 
-    /// The reason of the PodGroup's condition, in Volcano's words.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::NotEnoughTasks { .. } => "NotEnoughTasks",
-            Self::NotEnoughPodsOfTask { .. } => "NotEnoughPodsOfTask",
-            Self::NoGroup { .. }
-            | Self::Unsupported(_)
-            | Self::Faulty(_)
-            | Self::Claim(_)
-            | Self::NetworkTopology
-            | Self::SubGroups
-            | Self::NodeGroups { .. }
-            | Self::Queue(_)
-            | Self::Closed { .. }
-            | Self::Ceiling(_)
-            | Self::AfterOthers { .. }
-            | Self::Nodes { .. }
-            | Self::Behind { .. }
-            | Self::WithoutPreemption { .. }
-            | Self::Nominated { .. }
-            | Self::Backoff { .. }
-            | Self::Volumes { .. }
-            | Self::Unanswered { .. } => "NotEnoughResources",
-        }
-    }
-
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> Code {

@@ -9,7 +9,7 @@
 //!
 //! Reading order: [`policy`], [`cache`] (the known facts), [`state`] (what follows from an event), [`requeue`] (which PodGroups are tried),
 //! [`order`], [`admission`], `turn`, [`placement`] (nodes, filter, score), `preemption` (victims), [`holds`] (the room that is held for
-//! members before they are bound), [`explain`], [`plan`], the statuses ([`status`] and [`queue_status`], [`queue_faults`]), and for reports
+//! members before they are bound), [`explain`], [`plan`], what there is to say ([`status`], [`queue_status`], [`queue_faults`]), and for reports
 //! [`next_member`].
 //!
 //! Promises, cited by the tests:

@@ -1,47 +1,49 @@
-//! What is the status of a Queue, and does the object have it already?
-//!
-//! Only our own fields are compared. Other fields (a reservation that another program wrote) are left alone.
+//! What is there to say of a Queue?
+
+use std::collections::BTreeMap;
 
 use crate::accounting::QueueState;
-use crate::api::names::{CLOSED, CLOSING, OPEN};
-use crate::api::quantities::{RawQuantity, RawResources, written};
-use crate::api::queue::QueueStatus;
 use crate::resources::{Limits, ResourceName, Resources, quantity};
 
 use super::cache::Phase;
 use super::queue_faults;
 use super::state::SchedulingState;
 
-/// Our fields of a queue's status, as they should be. A count of 0 is not written, as Volcano has it.
+/// What there is to say of a queue, in the words of no API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueReport {
+    /// What the bound pods in it and below it use.
+    pub allocated: Resources,
+    /// How many PodGroups are in each phase; phases without any are left out.
+    pub phases: BTreeMap<Phase, i32>,
+    /// Whether it admits new PodGroups.
+    pub state: QueueState,
+    /// What is used of what may be used, for people: `cpu 12/16, memory 40Gi`; none where there is neither.
+    pub usage: Option<String>,
+    /// What is wrong with it; none where nothing is.
+    pub message: Option<String>,
+}
+
+/// Returns what there is to say of the queue.
 #[must_use]
-pub fn status(state: &SchedulingState, queue: &str) -> QueueStatus {
-    let count = |phase| Some(state.cache.in_phase(queue, phase)).filter(|count| *count > 0);
+pub fn report(state: &SchedulingState, queue: &str) -> QueueReport {
+    let phases = [Phase::Pending, Phase::Inqueue, Phase::Running, Phase::Unknown, Phase::Completed];
     let quota = state.cache.accounting().quota();
     // Nominated resources are not used yet.
-    let mut used = quota.used(queue).clone();
-    used.sub(&state.nominated_in(queue).0);
+    let mut allocated = quota.used(queue).clone();
+    allocated.sub(&state.nominated_in(queue).0);
     // Nor are those of pods that wait for volumes: they are not bound.
-    used.sub(&state.held_in(queue).0);
-    let open = match quota.state(queue) {
-        QueueState::Open => OPEN,
-        QueueState::Closing => CLOSING,
-        QueueState::Closed => CLOSED,
-    };
-    QueueStatus {
-        allocated: Some(written(&used).into_iter().map(|(name, text)| (name, RawQuantity::Text(text))).collect()),
-        completed: count(Phase::Completed),
-        inqueue: count(Phase::Inqueue),
-        pending: count(Phase::Pending),
-        reservation: None,
-        running: count(Phase::Running),
-        state: Some(open.to_owned()),
-        unknown: count(Phase::Unknown),
-        usage: usage(&used, quota.queue(queue).limits.map(|limits| &limits.capability)),
+    allocated.sub(&state.held_in(queue).0);
+    QueueReport {
+        phases: phases.into_iter().map(|phase| (phase, state.cache.in_phase(queue, phase))).filter(|(_, count)| *count > 0).collect(),
+        state: quota.state(queue),
+        usage: usage(&allocated, quota.queue(queue).limits.map(|limits| &limits.capability)),
         message: state.cache.queues().get(queue).and_then(|facts| queue_faults::faults(&state.cache, facts).into_iter().next()),
+        allocated,
     }
 }
 
-/// The most resources in [`QueueStatus::usage`].
+/// The most resources in [`QueueReport::usage`].
 const SHOWN: usize = 4;
 
 /// Returns what is used of what may be used, as people read it: `cpu 12/16, memory 40Gi`. `None` where there is neither. The number of pods
@@ -61,37 +63,6 @@ fn usage(used: &Resources, capability: Option<&Limits>) -> Option<String> {
     let mut texts: Vec<String> = names.iter().take(SHOWN).map(shown).collect();
     texts.extend((names.len() > SHOWN).then(|| "…".to_owned()));
     (!texts.is_empty()).then(|| texts.join(", "))
-}
-
-/// Returns the status without the fields that Volcano's does not have. Its CustomResourceDefinition drops them from what is written.
-#[must_use]
-pub fn of_volcano(status: &QueueStatus) -> QueueStatus {
-    QueueStatus { usage: None, message: None, ..status.clone() }
-}
-
-/// Whether two statuses say the same in our fields: amounts count, not how they are written, and what is 0 need not be there.
-#[must_use]
-pub fn same(a: &QueueStatus, b: &QueueStatus) -> bool {
-    let counts = |status: &QueueStatus| {
-        [status.completed, status.inqueue, status.pending, status.running, status.unknown].map(|count| count.unwrap_or(0))
-    };
-    a.state == b.state
-        && a.usage == b.usage
-        && a.message == b.message
-        && counts(a) == counts(b)
-        && amounts(a.allocated.as_ref()) == amounts(b.allocated.as_ref())
-}
-
-/// The amounts; none where one cannot be read, so that it is written anew.
-fn amounts(raw: Option<&RawResources>) -> Option<Resources> {
-    let read = |(name, raw): (&String, &RawQuantity)| {
-        let amount = match raw {
-            RawQuantity::Int(units) => crate::resources::Amount::from_units(*units),
-            RawQuantity::Text(text) => quantity::parse(text).ok()?,
-        };
-        Some((name.as_str().into(), amount))
-    };
-    raw.into_iter().flatten().map(read).collect()
 }
 
 #[cfg(test)]

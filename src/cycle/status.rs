@@ -1,171 +1,70 @@
-//! What is the status of a PodGroup, and does the object have it already?
+//! What is there to say of a PodGroup?
 //!
-//! A pure function of the state and of what the object says now: the phase, the counts, and three conditions. `Unschedulable`, with the reasons that
-//! Volcano has, and [`WAITING`], with the code of the cause, are there only if the PodGroup has waited once, and are False as soon as that
-//! is over. Completed stays until the PodGroup has a new member.
-
-use k8s_openapi::jiff::Timestamp;
+//! A pure function of the state, in the words of no API; `scheduler::dialect` writes it as a status.
 
 use crate::api::GroupFacts;
-use crate::api::names::WAITING;
-use crate::api::podgroup::{PodGroupCondition, PodGroupStatus};
 
 use super::cache::gang::Count;
-use super::cache::phase::{SCHEDULED, phase};
-use super::cache::{Cache, Group, Phase};
-use super::explain::{Code, Refusal};
+use super::cache::phase::phase;
+use super::cache::{Group, Phase};
+use super::explain::Refusal;
 
-/// The PodGroup waits for nodes: the condition, and the reason of the Event, as in Volcano.
-pub const UNSCHEDULABLE: &str = "Unschedulable";
-/// The pods of the PodGroup have ended.
-const COMPLETED: &str = "Completed";
-/// Fewer members exist than the minimum, as in Volcano.
-const NOT_ENOUGH_TASKS: &str = "NotEnoughTasks";
+/// What there is to say of a PodGroup.
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    /// Its phase.
+    pub phase: Phase,
+    /// The members that run.
+    pub running: u32,
+    /// The members that succeeded, also those whose pods are gone.
+    pub succeeded: u32,
+    /// The members that are there and failed.
+    pub failed: u32,
+    /// How it stands.
+    pub standing: Standing<'a>,
+}
 
-/// Returns the whole status of the PodGroup. Foreign fields and conditions are kept; a condition with an unchanged status keeps
-/// its time. `message` says why the PodGroup waits.
+/// How a PodGroup stands.
+#[derive(Clone, Debug)]
+pub enum Standing<'a> {
+    /// It waits, and this is why.
+    Waits(&'a Refusal),
+    /// Its minimum has nodes, or has succeeded. So many members must have nodes for that, and so many further ones wait where that can be
+    /// explained.
+    Satisfied {
+        /// Its minMember, and 1 at least.
+        minimum: u32,
+        /// The further members that wait; 0 where nothing is known of why.
+        further: usize,
+    },
+    /// Its pods have ended, and not all of them well.
+    Ended,
+    /// It has no pods that wait or run. A cycle says nothing of it. What it has said before is over with its last pod; one that has said nothing
+    /// waits for its first pod, which may be created only after the admission.
+    Idle {
+        /// What it waits for, if it says that it waits.
+        waits: Refusal,
+    },
+    /// It has just become placeable. What it said before was true until now.
+    BecamePlaceable,
+}
+
+/// Returns what there is to say of the PodGroup; `refusal` is why it waits.
 #[must_use]
-pub fn status(
-    group: &Group,
-    facts: &GroupFacts,
-    refusal: Option<&Refusal>,
-    message: impl FnOnce() -> String,
-    now: Timestamp,
-) -> PodGroupStatus {
-    let number = |count: u32| i32::try_from(count).ok().filter(|count| *count > 0);
+pub fn report<'a>(group: &Group, facts: &GroupFacts, refusal: Option<&'a Refusal>) -> Report<'a> {
     let (phase, count) = (phase(group, facts), Count::of(group, facts));
-    let mut conditions = facts.status.conditions.clone().unwrap_or_default();
     let succeeded = phase == Phase::Completed && group.counts.failed == 0 && count.missing() == 0;
-    let satisfied = phase == Phase::Running || succeeded;
-    match refusal.filter(|_| !satisfied) {
-        Some(refusal) => {
-            set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), message(), now);
-            set(&mut conditions, WAITING, "True", refusal.code().as_str(), String::new(), now);
-            if has(&conditions, SCHEDULED) {
-                set(&mut conditions, SCHEDULED, "False", refusal.reason(), "fewer members than the minimum have nodes".to_owned(), now);
-            }
+    let standing = match refusal {
+        _ if phase == Phase::Running || succeeded => {
+            Standing::Satisfied { minimum: facts.min_member.max(1), further: refusal.map_or(0, |_| group.waiting.len()) }
         }
-        None if satisfied => {
-            // Without a message, so that the column WHY is empty.
-            for kind in [UNSCHEDULABLE, WAITING] {
-                if has(&conditions, kind) {
-                    set(&mut conditions, kind, "False", SCHEDULED, String::new(), now);
-                }
-            }
-            let mut text = format!("at least {} members have nodes", facts.min_member.max(1));
-            let further = group.waiting.len();
-            if further > 0 && refusal.is_some() {
-                text = format!("{text}; {further} further members wait: {}", message());
-            }
-            set(&mut conditions, SCHEDULED, "True", SCHEDULED, text, now);
-        }
-        // Its pods have ended, and not all of them well.
-        None if phase == Phase::Completed => {
-            for kind in [UNSCHEDULABLE, WAITING] {
-                if has(&conditions, kind) {
-                    set(&mut conditions, kind, "False", COMPLETED, String::new(), now);
-                }
-            }
-            let text = format!("all pods have ended: {} succeeded, {} failed", count.succeeded, group.counts.failed);
-            set(&mut conditions, SCHEDULED, "False", COMPLETED, text, now);
-        }
-        // A cycle reports nothing, because no pod waits. What the PodGroup has said before is over with its last pod. One that has said
-        // nothing waits for its first pod, which may be created only after the admission.
+        Some(refusal) => Standing::Waits(refusal),
+        None if phase == Phase::Completed => Standing::Ended,
         None if group.is_idle() => {
-            if is_true(&conditions, UNSCHEDULABLE) {
-                let refusal =
-                    Refusal::NotEnoughTasks { wanted: facts.min_member.max(1), there: count.succeeded.min(facts.min_member), gated: 0 };
-                set(&mut conditions, UNSCHEDULABLE, "True", refusal.reason(), refusal.message(), now);
-                set(&mut conditions, WAITING, "True", refusal.code().as_str(), String::new(), now);
-            }
-            if has(&conditions, SCHEDULED) {
-                set(&mut conditions, SCHEDULED, "False", NOT_ENOUGH_TASKS, "the PodGroup has no pods that wait or run".to_owned(), now);
-            }
+            let (wanted, there) = (facts.min_member.max(1), count.succeeded.min(facts.min_member));
+            Standing::Idle { waits: Refusal::NotEnoughTasks { wanted, there, gated: 0 } }
         }
-        // Between the two: it has just become placeable. The former condition was true until now.
-        None => {}
-    }
-    PodGroupStatus {
-        conditions: (!conditions.is_empty()).then_some(conditions),
-        failed: number(group.counts.failed),
-        phase: Some(phase.as_str().to_owned()),
-        running: number(group.counts.running),
-        succeeded: number(count.succeeded),
-    }
-}
-
-/// Whether the two name the same cause, with other numbers. Where all members exist, it does not matter whether the PodGroup is admitted:
-/// one that finds no nodes is admitted and revoked in turn (A5). Where members are missing, their owner may wait for the admission. Codes
-/// are compared; messages are not read.
-#[must_use]
-pub fn says_the_same(one: &PodGroupStatus, other: &PodGroupStatus) -> bool {
-    let is_whole = |status: &PodGroupStatus| {
-        let unschedulable = status.conditions.iter().flatten().find(|condition| condition.kind.as_deref() == Some(UNSCHEDULABLE));
-        unschedulable.is_some_and(|condition| condition.reason.as_deref() == Some("NotEnoughResources"))
+        None => Standing::BecamePlaceable,
     };
-    let waits = |status: &PodGroupStatus| {
-        is_whole(status) && [Phase::Pending, Phase::Inqueue].iter().any(|phase| status.phase.as_deref() == Some(phase.as_str()))
-    };
-    let same_condition = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {
-        let reason = if is_like(one, other) { one.reason.clone() } else { other.reason.clone() };
-        *one == PodGroupCondition { message: one.message.clone(), reason, ..other.clone() }
-    };
-    let [ones, others] = [one, other].map(|status| status.conditions.as_deref().unwrap_or_default());
-    let counts = |PodGroupStatus { running, succeeded, failed, conditions: _, phase: _ }: &PodGroupStatus| (*running, *succeeded, *failed);
-    counts(one) == counts(other)
-        && (one.phase == other.phase || waits(one) && waits(other))
-        && ones.len() == others.len()
-        && ones.iter().zip(others).all(same_condition)
-}
-
-/// Whether a status has no news for the reader of the former one: only messages differ, and those have no news.
-#[must_use]
-pub fn is_no_news(cache: &Cache, former: &PodGroupStatus, status: &PodGroupStatus) -> bool {
-    let [ones, others] = [former, status].map(|status| status.conditions.as_deref().unwrap_or_default());
-    let message = |condition: &'_ PodGroupCondition| condition.message.clone().unwrap_or_default();
-    let alike = |(one, other): (&PodGroupCondition, &PodGroupCondition)| {
-        *one == PodGroupCondition { message: one.message.clone(), ..other.clone() } && cache.is_no_news(&message(one), &message(other))
-    };
-    let without = |status: &PodGroupStatus| PodGroupStatus { conditions: None, ..status.clone() };
-    without(former) == without(status) && ones.len() == others.len() && ones.iter().zip(others).all(alike)
-}
-
-/// Whether both are [`WAITING`] with the same cause, but for what most nodes say.
-fn is_like(one: &PodGroupCondition, other: &PodGroupCondition) -> bool {
-    let code = |condition: &PodGroupCondition| {
-        Code::from_name(condition.reason.as_deref().filter(|_| condition.kind.as_deref() == Some(WAITING))?)
-    };
-    code(one).zip(code(other)).is_some_and(|(one, other)| one.is_like(other))
-}
-
-fn has(conditions: &[PodGroupCondition], kind: &str) -> bool {
-    conditions.iter().any(|condition| condition.kind.as_deref() == Some(kind))
-}
-
-fn is_true(conditions: &[PodGroupCondition], kind: &str) -> bool {
-    conditions.iter().any(|condition| condition.kind.as_deref() == Some(kind) && condition.status.as_deref() == Some("True"))
-}
-
-fn set(conditions: &mut Vec<PodGroupCondition>, kind: &str, status: &str, reason: &str, message: String, now: Timestamp) {
-    let since = |old: &PodGroupCondition| old.last_transition_time.clone().filter(|_| old.status.as_deref() == Some(status));
-    let stands = conditions.iter_mut().find(|condition| condition.kind.as_deref() == Some(kind));
-    let time = stands.as_deref().and_then(since).unwrap_or_else(|| seconds(now));
-    let condition = PodGroupCondition {
-        last_transition_time: Some(time),
-        message: Some(message).filter(|message| !message.is_empty()),
-        reason: Some(reason.to_owned()),
-        status: Some(status.to_owned()),
-        transition_id: stands.as_deref().and_then(|old| old.transition_id.clone()),
-        kind: Some(kind.to_owned()),
-    };
-    match stands {
-        Some(old) => *old = condition,
-        None => conditions.push(condition),
-    }
-}
-
-/// A time as Kubernetes writes it: whole seconds.
-#[must_use]
-pub fn seconds(now: Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    Report { phase, running: group.counts.running, succeeded: count.succeeded, failed: group.counts.failed, standing }
 }

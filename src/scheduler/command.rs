@@ -16,8 +16,8 @@ use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupKey, Uid, event};
 use crate::cycle::plan::{Bind, Eviction, EvictionCause, Victim, VolumeWrite};
-use crate::cycle::status::seconds;
 use crate::runtime::flags::QueueStatusBy;
+use crate::scheduler::dialect::seconds;
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]

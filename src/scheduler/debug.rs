@@ -15,6 +15,7 @@ use crate::cycle::explain::{Explanation, Refusal};
 use crate::cycle::queue_faults::further_faults;
 use crate::resources::{Limits, Resources, quantity};
 
+use super::dialect;
 use super::event::Question;
 use super::kinds::Kind;
 use super::metrics::queue_snapshot;
@@ -73,9 +74,9 @@ fn queues(state: &State) -> Value {
         let refusal = group.refusal.as_ref().or_else(|| if facts.is_none() { of_pods() } else { None });
         let entry = json!({
             "group": key.to_string(),
-            "phase": facts.map(|facts| phase(group, facts).as_str()),
+            "phase": facts.map(|facts| dialect::phase_name(phase(group, facts))),
             "waitingPods": group.waiting.len(),
-            "reason": refusal.map(|refusal| refusal.reason()),
+            "reason": refusal.map(|refusal| dialect::reason(refusal)),
             "why": refusal.map_or_else(|| Explanation::plain(&queue_snapshot::cause_of(group)), |refusal| Explanation::of(refusal)),
             "requested": written(&admit::requested(state.scheduling.cache(), key)),
             "unreserved": group.is_unreserved(),

@@ -20,6 +20,7 @@
 
 pub mod command;
 pub mod debug;
+pub mod dialect;
 pub mod dispatch;
 #[cfg(test)]
 mod drain_tests;

@@ -136,8 +136,8 @@ fn a_nomination_overcommits_no_node_and_is_shown_separately() {
     for name in ["default", "root"] {
         let shown = queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == name).unwrap();
         assert_eq!((&shown["used"]["cpu"], &shown["nominated"]["cpu"]), (&"4".into(), &"3".into()), "{name}");
-        let status = crate::cycle::queue_status::status(&state.scheduling, name).allocated.unwrap();
-        assert_eq!(status["cpu"], crate::api::quantities::RawQuantity::Text("4".into()), "{name}");
+        let allocated = crate::cycle::queue_status::report(&state.scheduling, name).allocated;
+        assert_eq!(allocated.get("cpu"), crate::resources::Amount::from_units(4), "{name}");
         let snapshot = QueueSnapshot::of(&state);
         let amount = |of| snapshot.amounts[&(of, name.to_owned(), "cpu".to_owned())];
         assert_eq!(amount(queue_snapshot::Of::Allocated), crate::resources::Amount::from_units(4), "{name}");

@@ -19,7 +19,7 @@ use crate::by_key::ByKey;
 
 use crate::cycle::explain::Refusal;
 
-use super::phase::{has_ended, was_scheduled};
+use super::phase::has_ended;
 use super::{Cache, Group, Member, State};
 
 /// A gang in numbers.
@@ -148,7 +148,7 @@ pub fn has_its_places(group: &Group, facts: &GroupFacts) -> bool {
 /// Whether the PodGroup had all its nodes once: this process saw it, or its status says so.
 #[must_use]
 pub fn had_its_places(group: &Group, facts: &GroupFacts) -> bool {
-    group.had_its_places || was_scheduled(facts)
+    group.had_its_places || facts.was_scheduled()
 }
 
 /// Whether its creator may wait for the admission before it makes the members, so that a reservation for them is owed (A2). It is owed to a

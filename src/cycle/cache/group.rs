@@ -12,7 +12,7 @@ use crate::resources::Resources;
 
 use super::gang::Count;
 use super::partial_gang::PartialGang;
-use super::phase::{succeeded_enough, was_scheduled};
+use super::phase::succeeded_enough;
 use super::pods::{Member, State};
 use super::reservation::{Admission, Rest};
 use super::successes::Successes;
@@ -224,7 +224,7 @@ impl Cache {
             group.successes = Successes::default();
         }
         // A scheduler that starts later does not know when it had its nodes first.
-        if old.is_none() && was_scheduled(&facts) {
+        if old.is_none() && facts.was_scheduled() {
             group.admission.rest = Rest::Over;
         }
         let begins = old.is_none_or(|old| old.uid != facts.uid);

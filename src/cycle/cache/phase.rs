@@ -5,7 +5,7 @@ use crate::api::GroupFacts;
 use super::Group;
 use super::gang::Count;
 
-/// The phase of a PodGroup, as in Volcano.
+/// The phase of a PodGroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// It waits for admission.
@@ -18,29 +18,6 @@ pub enum Phase {
     Unknown,
     /// Its minimum succeeded and no member lives. A new member ends it.
     Completed,
-}
-
-impl Phase {
-    /// The name of the phase in the API.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Inqueue => "Inqueue",
-            Self::Running => "Running",
-            Self::Unknown => "Unknown",
-            Self::Completed => "Completed",
-        }
-    }
-}
-
-/// The type of the condition that the minimum of the PodGroup has nodes.
-pub const SCHEDULED: &str = "Scheduled";
-
-/// Whether the status says that the PodGroup had all its nodes once.
-#[must_use]
-pub fn was_scheduled(facts: &GroupFacts) -> bool {
-    facts.status.conditions.iter().flatten().any(|condition| condition.kind.as_deref() == Some(SCHEDULED))
 }
 
 /// Returns the phase of the PodGroup.

@@ -51,7 +51,7 @@ impl Cache {
         let Some(group) = self.groups.get_mut(key) else { return false };
         let Some(facts) = group.facts.clone().filter(|_| !group.successes.is_complete) else { return false };
         group.successes.is_complete = true;
-        let said = facts.status.succeeded.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+        let said = facts.had_succeeded();
         let known = group.counts.succeeded.saturating_add(group.successes.number());
         // Where a new member has come since it had ended, it begins anew.
         let lacks = if facts.is_over() && live(group) > 0 { 0 } else { said.saturating_sub(known).min(MOST) };

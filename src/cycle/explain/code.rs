@@ -1,6 +1,6 @@
 //! By which stable name is a refusal known to people and programs?
 //!
-//! The code of a refusal is the same everywhere: the condition [`WAITING`](crate::cycle::status::WAITING) of the PodGroup, the first word
+//! The code of a refusal is the same everywhere: the condition [`WAITING`](crate::api::names::WAITING) of the PodGroup, the first word
 //! of each message, the label `reason` of the metrics, `/debug/queues`, and `kubectl podgroup why`. There is one code for each cause that a
 //! person would treat differently. A code never changes its meaning; new ones may come. The table of codes in docs/reference.md is
 //! generated from their meanings and remedies here.

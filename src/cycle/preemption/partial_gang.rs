@@ -30,7 +30,6 @@ use k8s_openapi::jiff::SignedDuration;
 
 use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::cache::gang::{is_satisfied, is_whole};
-use crate::cycle::cache::phase::was_scheduled;
 use crate::cycle::cache::{Cache, Group, State};
 use crate::cycle::plan::{Eviction, EvictionCause, Victim};
 use crate::cycle::requeue::{PreemptionOutcome, Timer};
@@ -92,7 +91,7 @@ fn is_placed(cache: &Cache, uid: &Uid) -> bool {
 fn is_partial_gang(cache: &Cache, group: &Group, facts: &GroupFacts) -> bool {
     // Its status is of this life only where this process has not seen it begin.
     let had_placement =
-        group.partial.had_placement() || (!group.partial.began && (was_scheduled(facts) || was_recreated(cache, group, facts)));
+        group.partial.had_placement() || (!group.partial.began && (facts.was_scheduled() || was_recreated(cache, group, facts)));
     let counts = group.counts;
     !had_placement && counts.placed > 0 && counts.binding == 0 && !is_satisfied(group, facts) && is_whole(cache, group, facts)
 }

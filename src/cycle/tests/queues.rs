@@ -50,6 +50,7 @@ fn f3_once_guarantees_are_used_podgroups_that_were_kept_out_are_tried_again() {
 
 #[test]
 fn q10_a_closed_queue_binds_no_pod_not_even_best_effort_and_keeps_running_pods() {
+    use crate::accounting::QueueState::{Closed, Closing, Open};
     let mut state = empty_state();
     state.apply_node(node("n", &[("cpu", 4)]));
     state.apply_queue(queue("org", None, &[]));
@@ -57,10 +58,10 @@ fn q10_a_closed_queue_binds_no_pod_not_even_best_effort_and_keeps_running_pods()
     gang(&mut state, "old", 1, "team", 1, &[]);
     assert_eq!(bound(&cycle(&mut state)), [("old-0", "n")]);
     state.apply_queue(QueueFacts { closed_by_hand: true, ..queue("org", None, &[]) });
-    let word = |state: &SchedulingState, queue: &str| queue_status::status(state, queue).state.unwrap_or_default();
+    let stands = |state: &SchedulingState, queue: &str| queue_status::report(state, queue).state;
     let told = state.take_dirty().queues;
     assert!(told.contains("org") && told.contains("team"), "the state of what is below it changed, too");
-    assert_eq!(["root", "org", "team", "default"].map(|queue| word(&state, queue)), ["Open", "Closing", "Closing", "Open"]);
+    assert_eq!(["root", "org", "team", "default"].map(|queue| stands(&state, queue)), [Open, Closing, Closing, Open]);
     gang(&mut state, "best-effort", 1, "team", 2, &[]);
     state.apply_pod(pod("ns", "more", "old", &[]));
     state.apply_group(group("ns", "empty", 0, "team"));
@@ -75,10 +76,10 @@ fn q10_a_closed_queue_binds_no_pod_not_even_best_effort_and_keeps_running_pods()
     assert!(cycle(&mut state).binds.is_empty());
     assert_eq!(message(&state, "old"), "", "it has its place and nothing to complain about");
     state.delete_pod(&Uid::from("ns/old-0"));
-    assert_eq!(["org", "team"].map(|queue| word(&state, queue)), ["Closed", "Closed"]);
+    assert_eq!(["org", "team"].map(|queue| stands(&state, queue)), [Closed, Closed]);
     state.apply_queue(queue("org", None, &[]));
     assert_eq!(bound(&cycle(&mut state)), [("best-effort-1", "n")]);
-    assert_eq!(word(&state, "team"), "Open");
+    assert_eq!(stands(&state, "team"), Open);
 }
 
 #[test]

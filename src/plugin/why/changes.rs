@@ -13,6 +13,7 @@ use crate::nearest::nearest;
 use crate::plugin::page::first_of;
 use crate::plugin::queues::{Level, Queues};
 use crate::resources::{Amount, ResourceName, quantity};
+use crate::scheduler::dialect::phase_name;
 
 use super::advice::{Refused, over_capability};
 use super::members::Members;
@@ -165,7 +166,7 @@ fn of_members(known: &Known<'_>, members: &Members) -> Vec<String> {
             "if the LeaderWorkerSet has startupPolicy: LeaderReady, its workers are made only when the leader is ready, and with an exclusive topology only \
              when it has a node; and the leader waits for the whole gang. Then write scheduling.volcano.sh/group-min-member: \"1\" on both pod templates. \
              Both must also have podgroup.dev/gang: leaderworkerset. Otherwise the Events of the StatefulSets say what keeps the members from being made"
-        } else if group.status.phase.as_deref() == Some(Phase::Pending.as_str()) {
+        } else if group.status.phase.as_deref() == Some(phase_name(Phase::Pending)) {
             "its phase is Pending, and an operator may create pods only after the PodGroup is admitted"
         } else {
             "the Events of their owner say what keeps them from being made, for example a quota"

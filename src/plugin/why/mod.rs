@@ -31,8 +31,8 @@ use crate::api::quantities::written;
 use crate::api::workload::NamespaceLabels;
 use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::explain::{Code, Explanation, Refusal};
-use crate::cycle::status::UNSCHEDULABLE;
 use crate::resources::Resources;
+use crate::scheduler::dialect::UNSCHEDULABLE;
 
 use super::answers::{self, WaitingAnswer};
 use super::events::Event;

@@ -20,6 +20,7 @@ use crate::cycle::testing::{group, keeps_away, node, pod, queue, running};
 use crate::plugin::answers::WaitingAnswer;
 use crate::plugin::queues::Queues;
 use crate::resources::Amount;
+use crate::scheduler::dialect::reason;
 
 /// A PodGroup of one member of 1 cpu in `q`, with a node for it and without an obstacle.
 struct Case {
@@ -95,7 +96,7 @@ impl Case {
                 ..PodGroupCondition::default()
             };
             // The message is not parsed.
-            let said = condition("Unschedulable", refusal.reason(), "whatever it says");
+            let said = condition("Unschedulable", reason(refusal), "whatever it says");
             group.status.conditions = Some(vec![said, condition("podgroup.dev/Waiting", refusal.code().as_str(), "")]);
         }
         Facts {

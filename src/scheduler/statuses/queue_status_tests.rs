@@ -68,7 +68,7 @@ fn a_podgroup_whose_pods_have_scheduling_gates_counts_as_inqueue_while_its_queue
             at(millis),
         );
         let _cycle = state.tick(at(millis));
-        let status = crate::cycle::queue_status::status(&state.scheduling, "team");
+        let status = crate::scheduler::dialect::queue::status(&crate::cycle::queue_status::report(&state.scheduling, "team"));
         (status.inqueue, status.pending)
     };
     assert_eq!(counts(false, 0), (Some(1), None));

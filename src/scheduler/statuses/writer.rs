@@ -15,10 +15,12 @@ use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::cycle::cache::Group;
 use crate::cycle::cache::phase::runs_out;
 use crate::cycle::explain::{Code, Refusal};
+use crate::cycle::queue_status;
 use crate::cycle::state::SchedulingState;
-use crate::cycle::{queue_status, status};
+use crate::cycle::status::report;
 use crate::runtime::flags::QueueStatusBy;
 use crate::runtime::lanes::{Lanes, Slots};
+use crate::scheduler::dialect;
 
 use super::pod_writes::PodWrites;
 use super::write_queue::WriteQueue;
@@ -255,14 +257,15 @@ impl StatusWriter {
         };
         let refusal = scheduling.cache().why_group_waits(group);
         let said = LazyCell::new(|| refusal.as_deref().map(|refusal| scheduling.cache().group_message(group, refusal)).unwrap_or_default());
-        let wanted = status::status(group, &stands, refusal.as_deref(), || said.clone(), now.wall);
+        let report = report(group, &stands, refusal.as_deref());
+        let wanted = dialect::status(&report, &stands.status, || said.clone(), now.wall);
         let subject = Subject::Group(key.clone());
-        if wanted == stands.status || status::is_no_news(scheduling.cache(), &stands.status, &wanted) {
+        if wanted == stands.status || dialect::is_no_news(scheduling.cache(), &stands.status, &wanted) {
             self.throttle.forget(&subject);
             self.merging.remove(key);
             return None;
         }
-        let only_amounts_changed = refusal.is_some() && status::says_the_same(&wanted, &stands.status);
+        let only_amounts_changed = refusal.is_some() && dialect::says_the_same(&wanted, &stands.status);
         if only_amounts_changed && !self.throttle.may_write(&subject, now.since_start) {
             return None;
         }
@@ -290,14 +293,14 @@ impl StatusWriter {
             return None;
         }
         // The reason of the condition is more exact. Tools for Volcano expect an Event with this reason.
-        Some((status::UNSCHEDULABLE.to_owned(), message()))
+        Some((dialect::UNSCHEDULABLE.to_owned(), message()))
     }
 
     fn queue_command(&mut self, name: &Arc<str>, scheduling: &SchedulingState, now: Now) -> Option<Command> {
         let Some(facts) = scheduling.cache().queues().get(name) else {
             return MADE.contains(&&**name).then(|| Command::MakeQueue { name: Arc::clone(name) });
         };
-        let mut own = queue_status::status(scheduling, name);
+        let mut own = dialect::queue::status(&queue_status::report(scheduling, name));
         if let Some(message) = self.queue_news(name, own.message.as_ref()) {
             // The queue's status is written next.
             self.queues.want(name, &self.cluster, now.since_start, MERGE);
@@ -312,11 +315,11 @@ impl StatusWriter {
                 QueueStatus { allocated: own.allocated.clone(), ..stands.clone() }
             }
         };
-        if queue_status::same(stands, &wanted) {
+        if dialect::queue::same(stands, &wanted) {
             return None;
         }
         let repeated = self.queue_writes.get(name).is_some_and(|last| last.has(&facts.uid, &own));
-        if repeated && queue_status::same(stands, &queue_status::of_volcano(&wanted)) {
+        if repeated && dialect::queue::same(stands, &dialect::queue::of_volcano(&wanted)) {
             return None;
         }
         let may_repeat = self.queue_writes.get(name).filter(|last| last.has(&facts.uid, &own)).map(WrittenQueue::may_repeat);

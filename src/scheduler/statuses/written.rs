@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::podgroup::PodGroupStatus;
 use crate::api::queue::QueueStatus;
 use crate::api::{GroupFacts, Uid};
-use crate::cycle::queue_status;
+use crate::scheduler::dialect;
 
 /// The least time between two writes of the same status to a queue.
 ///
@@ -51,7 +51,7 @@ pub(super) struct WrittenQueue {
 impl WrittenQueue {
     /// Returns whether this write had these fields for this queue, so that only another program can have changed them.
     pub(super) fn has(&self, uid: &Uid, own: &QueueStatus) -> bool {
-        self.uid == *uid && queue_status::same(&self.own, own)
+        self.uid == *uid && dialect::queue::same(&self.own, own)
     }
 
     /// Returns when the same fields may be written again.
