@@ -56,7 +56,9 @@ pub fn report<'a>(group: &Group, facts: &GroupFacts, refusal: Option<&'a Refusal
     let succeeded = phase == Phase::Completed && group.counts.failed == 0 && count.missing() == 0;
     let standing = match refusal {
         _ if phase == Phase::Running || succeeded => {
-            Standing::Satisfied { minimum: facts.min_member.max(1), further: refusal.map_or(0, |_| group.waiting.len()) }
+            let held = usize::try_from(group.counts.held).unwrap_or(usize::MAX);
+            let further = refusal.map_or(0, |_| group.waiting.len().saturating_add(held));
+            Standing::Satisfied { minimum: facts.min_member.max(1), further }
         }
         Some(refusal) => Standing::Waits(refusal),
         None if phase == Phase::Completed => Standing::Ended,

@@ -118,9 +118,13 @@ impl Group {
     /// is made again, and the successes count.
     fn begin_anew(&mut self) {
         self.ended = false;
-        self.admission.rest = Rest::Owed;
-        if self.facts.as_ref().is_some_and(|facts| succeeded_enough(self, facts)) {
+        let is_enough = self.facts.as_ref().is_some_and(|facts| succeeded_enough(self, facts));
+        if is_enough {
             self.successes.forget();
+        }
+        // Where successes count, what failed is made again, and the rest was reserved before (A4).
+        if is_enough || self.counts.succeeded == 0 && self.successes.number() == 0 {
+            self.admission.rest = Rest::Owed;
         }
     }
 

@@ -145,6 +145,11 @@ impl Holds {
         self.held_for(key, Kind::Victims).next()
     }
 
+    /// Whether nothing is held.
+    pub(in crate::cycle) fn has_none(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// Whether any gang is nominated.
     pub(in crate::cycle) fn has_nominations(&self) -> bool {
         self.in_queue.first_key_value().is_some_and(|((kind, _), _)| *kind == Kind::Victims)
@@ -251,6 +256,13 @@ impl Holds {
         let without_victims = |hold: &&Hold| hold.victims().is_some_and(BTreeSet::is_empty);
         let numbers: Vec<u64> = self.all.values().filter(without_victims).map(|hold| hold.number).collect();
         self.look_at(numbers);
+    }
+
+    /// A pod takes room on the node.
+    pub(in crate::cycle) fn room_taken_on(&mut self, node: &str) {
+        let numbers: Vec<u64> = self.on_node(node).filter(|hold| hold.kind() == Kind::Claims).map(|hold| hold.number).collect();
+        self.look_at(numbers);
+        self.room_taken();
     }
 
     /// These are looked at in the next cycle, or later in this one. The place of a lost member is dropped when its PodGroup changes.

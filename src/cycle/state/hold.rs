@@ -1,6 +1,6 @@
 //! Updates the state when placed pods are held for volumes, when their claims are bound, and when their nodes are given back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ impl SchedulingState {
         self.holds.look_at_due(Kind::Claims, now);
         while let Some(number) = self.holds.take_changed(Kind::Claims) {
             match self.holds.claims_outlook(&self.cache, number, now) {
-                Outlook::Waits => {}
+                Outlook::Waits if self.fits_still(number) => {}
+                Outlook::Waits => self.give_back(number, CHANGED, now),
                 Outlook::Ready if self.would_bind_all_again(number) => binds.extend(self.end_hold(number)),
                 Outlook::Ready => self.give_back(number, CHANGED, now),
                 Outlook::Broken(why) => self.give_back(number, &why, now),
@@ -73,6 +74,23 @@ impl SchedulingState {
     fn would_bind_all_again(&mut self, number: u64) -> bool {
         let Some(binds) = self.holds.get(number).map(|hold| self.binds_of_hold(hold)) else { return false };
         binds.iter().all(|bind| self.would_bind_again(bind))
+    }
+
+    /// Whether the queue and the nodes would take the amounts of the held pods again. What is nominated there is charged beyond the limits, and
+    /// left out.
+    fn fits_still(&mut self, number: u64) -> bool {
+        let Some(hold) = self.holds.get(number) else { return true };
+        let nominated = self.holds.of_kind(Kind::Victims).flat_map(|hold| &hold.places);
+        let mut trial = self.cache.trial();
+        nominated.chain(&hold.places).for_each(|place| _ = trial.set_aside(&place.uid));
+        let (mut on_nodes, mut in_queues) = (BTreeMap::<&str, Resources>::new(), BTreeMap::<&str, Resources>::new());
+        for place in &hold.places {
+            on_nodes.entry(&place.node).or_default().add(&place.resources);
+            in_queues.entry(&place.queue).or_default().add(&place.resources);
+        }
+        let accounting = trial.accounting();
+        in_queues.iter().all(|(queue, asked)| accounting.fits_queue(queue, asked).is_ok())
+            && on_nodes.iter().all(|(node, asked)| accounting.ledger().fits(node, asked).is_ok())
     }
 
     /// Returns the bindings of held pods.

@@ -123,14 +123,14 @@ impl SchedulingState {
             self.withdraw_nomination(&key, "pod_changed");
         }
         self.holds.pod_changed(&facts.uid);
-        if !self.holds.has_nominations() {
+        if self.holds.has_none() {
             self.cache.apply_pod(facts);
         } else {
             let (uid, before) = (facts.uid.clone(), self.charge_of(&facts.uid));
             self.cache.apply_pod(facts);
-            // It may take the room of a nomination.
-            if self.charge_of(&uid).is_some_and(|now| before != Some(now)) {
-                self.holds.room_taken();
+            // It may take the room of a nomination, or of pods that wait for volumes.
+            if let Some(now) = self.charge_of(&uid).filter(|now| before.as_ref() != Some(now)) {
+                self.holds.room_taken_on(&now.0);
             }
         }
         self.follow();

@@ -184,10 +184,14 @@ impl CycleModel {
         let begins =
             is_first && self.groups.get(&group).is_some_and(|spec| spec.completions.is_none()) && self.life(&group).succeeded_before > 0;
         let enough = self.groups.get(&group).is_some_and(|spec| self.has_succeeded_enough(&group, spec));
+        let none_counts = self.succeeded(&group) == 0;
         let ended = lives && std::mem::take(&mut self.life(&group).ended);
         if ended || lives && begins {
             let life = self.life(&group);
-            life.rest_until = None;
+            // A1: it asks for minResources again, unless successes count.
+            if begins || enough || none_counts {
+                life.rest_until = None;
+            }
             if begins || enough {
                 life.succeeded_before = 0;
             }
