@@ -179,8 +179,11 @@ impl<'a> Trial<'a> {
     /// The same for a trial that is part of a larger one: it is empty afterwards.
     pub fn keep(&mut self) -> Vec<Placement> {
         let steps = std::mem::take(&mut self.steps);
-        let is_placed = |uid: &Uid| steps.iter().any(|step| matches!(step, Step::Placed(placed) if placed == uid));
-        self.aside.retain(|uid, _| !is_placed(uid));
+        for step in &steps {
+            if let Step::Placed(uid) = step {
+                self.aside.remove(uid);
+            }
+        }
         self.put_all_back();
         let mut placements = Vec::with_capacity(steps.len());
         for step in steps {

@@ -103,9 +103,9 @@ pub const CONTROLLER: &str = "podgroup-controller";
 /// The field manager (and name in logs, leases and Events) of the scheduler.
 pub const SCHEDULER: &str = "podgroup-scheduler";
 
-/// The condition of a PodGroup whose minimum has nodes. It stays, with another status, when that is over.
+/// The condition that the minimum of a PodGroup has nodes. It stays, with another status, when that is over.
 pub const SCHEDULED: &str = "Scheduled";
-/// The phase of a PodGroup whose pods have ended.
+/// The phase of a PodGroup when all its pods have ended.
 pub const COMPLETED: &str = "Completed";
 /// The condition of a PodGroup that waits; its reason is the code of the cause.
 pub const WAITING: &str = "podgroup.dev/Waiting";

@@ -7,7 +7,7 @@
 //! | pods | the gang, or one further member | the same | the members with places |
 //! | needed | what is missing of the gang | all | all |
 //! | fixed nodes | none | none | the node of each place |
-//! | before | the own reservation is taken back | the same; victims are set aside | other nominations are withdrawn |
+//! | before | the own reservation is taken back | the same; victims are set aside | all nominations are set aside |
 //! | afterwards | commit | roll back, keep the answer | commit |
 //!
 //! A pod without a node is skipped while the other pods are enough. Where the pods find no nodes in their order, [`search`](super::search)

@@ -190,10 +190,12 @@ impl<'w> Trial<'w> {
     /// Keeps what was done. Returns the pods that were placed, in that order; they are Assumed. Pods that were set aside are charged again, so a
     /// node may have more on it than it offers until they are gone (R7).
     pub fn commit(mut self) -> Vec<Placement> {
-        let is_placed = |uid: &Uid| self.log.iter().any(|undo| matches!(undo, Undo::Placed(placed) if placed == uid));
-        self.aside.retain(|uid, _| !is_placed(uid));
+        for undo in std::mem::take(&mut self.log) {
+            if let Undo::Placed(uid) = undo {
+                self.aside.remove(&uid);
+            }
+        }
         self.put_all_back();
-        self.log.clear();
         self.accounting.keep()
     }
 }

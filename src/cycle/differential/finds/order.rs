@@ -1,4 +1,4 @@
-//! Who comes before whom (A6, A7, P1, F3).
+//! Which PodGroup comes before which (A6, A7, P1, F3).
 
 use super::*;
 
