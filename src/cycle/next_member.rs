@@ -21,5 +21,5 @@ pub fn next_member(state: &mut SchedulingState, policy: &Policy, key: &GroupKey)
     let preemptable = cache.may_borrow(key);
     let (mut placer, beside) = state.cache.placer(key, &facts.queue, policy.placement);
     let pods = to_place(beside.pods, &members);
-    placer.first_refused(&Attempt { queue: &facts.queue, pods: &pods, needed: gang.needed.max(1), first: 0, preemptable, is_due: false })
+    placer.first_refused(&Attempt { queue: &facts.queue, pods: &pods, needed: gang.needed.max(1), parts: &[], preemptable, is_due: false })
 }

@@ -94,11 +94,6 @@ impl Want {
     fn remaining(&self) -> &[Uid] {
         self.members.get(self.next..).unwrap_or_default()
     }
-
-    /// How many members the gang still needs, and how many of the first of them are needed for their tasks.
-    fn needed(&self) -> [u32; 2] {
-        [self.gang.needed, self.gang.tasks.values().fold(0_u32, |sum, missing| sum.saturating_add(*missing))]
-    }
 }
 
 /// A turn that is being taken.
@@ -141,7 +136,7 @@ impl Ongoing<'_> {
         // Where only amounts are in the way, other pods may be preempted: a queue full of lower priorities admits no PodGroup before an
         // eviction. And its share may grow later, though nothing becomes free.
         if matches!(refusal, Refusal::Ceiling(_)) {
-            self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), false));
+            self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), &want.gang, false));
         }
         // Without this PodGroup the next one would have room, and then this one, too, and so on for ever.
         if want.remaining().is_empty() && reservation::is_backing_off(&self.state.cache, &want.key, self.now) {
@@ -184,13 +179,13 @@ impl Ongoing<'_> {
             minimum.add(&reserved);
         }
         // One that reclaim alone admits needs no victims where others give way.
-        let (members, needed) = (want.remaining().to_vec(), want.needed());
-        let placements = match self.place_before_others(want, &members, needed) {
+        let (members, gang) = (want.remaining().to_vec(), want.gang.clone());
+        let placements = match self.place_before_others(want, &members, &gang) {
             Ok(placements) => placements,
             Err(refusal) => {
                 let refusal = self.with_what_exceeds(want, refusal);
                 self.reserve(want, admitted);
-                self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), true));
+                self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), &want.gang, true));
                 return Some(self.waits(want, refusal));
             }
         };
@@ -208,9 +203,9 @@ impl Ongoing<'_> {
     fn gang_before_others(&mut self, want: &mut Want, way: &[GroupKey]) -> Option<Turn> {
         self.state.revoke_admission(&want.key);
         want.is_before_reservations = true;
-        if let Err(refusal) = self.could_place(want, want.remaining(), want.needed(), way) {
+        if let Err(refusal) = self.could_place(want, want.remaining(), &want.gang, way) {
             let refusal = self.with_what_exceeds(want, refusal);
-            self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), want.needed(), false));
+            self.unplaced.push(Unplaced::gang(&want.key, self.queue, want.remaining(), &want.gang, false));
             return Some(self.waits(want, refusal));
         }
         way.iter().for_each(|key| self.state.give_way(key));
@@ -252,7 +247,7 @@ impl Ongoing<'_> {
     fn one_further(&mut self, want: &mut Want) {
         let reserved = self.state.cache.groups().get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
         let one = want.remaining().get(..1).unwrap_or_default().to_vec();
-        match self.leaves_room(&one).and_then(|()| self.place_before_others(want, &one, [1, 0])) {
+        match self.leaves_room(&one).and_then(|()| self.place_before_others(want, &one, &Gang::ONE)) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in &one {
@@ -278,21 +273,21 @@ impl Ongoing<'_> {
         want.next = want.next.saturating_add(1);
     }
 
-    /// Places so many of these members, or none. Where only reservations of PodGroups that come later refuse what is asked, these give way.
-    fn place_before_others(&mut self, want: &mut Want, members: &[Uid], counts: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
-        let refusal = match self.place(want, members, counts) {
+    /// Places what is needed of these members, or none. Where only reservations of PodGroups that come later refuse what is asked, these give way.
+    fn place_before_others(&mut self, want: &mut Want, members: &[Uid], needed: &Gang) -> Result<Vec<Placement>, Refusal> {
+        let refusal = match self.place(want, members, needed) {
             Ok(placements) => return Ok(placements),
             Err(refusal) => refusal,
         };
-        let way = self.that_give_way(want, members, counts[0], &refusal);
+        let way = self.that_give_way(want, members, needed.needed, &refusal);
         if way.is_empty() {
             return Err(refusal);
         }
         want.is_before_reservations = true;
-        self.could_place(want, members, counts, &way)?;
+        self.could_place(want, members, needed, &way)?;
         way.iter().for_each(|key| self.state.give_way(key));
         self.gave_way = true;
-        self.place(want, members, counts)
+        self.place(want, members, needed)
     }
 
     /// Checks that these further members leave room for what other PodGroups have reserved (A7).
@@ -313,21 +308,21 @@ impl Ongoing<'_> {
         reservation::reserve(cache, &mut requeue.timers, &want.key, admitted, self.now, self.policy.admission_timeout);
     }
 
-    /// Places so many of these members, or none; the first ones must be among them.
-    fn place(&mut self, want: &Want, members: &[Uid], counts: [u32; 2]) -> Result<Vec<Placement>, Refusal> {
-        self.on_trial(want, members, counts, &[], |placer| placer.commit())
+    /// Places what is needed of these members, or none.
+    fn place(&mut self, want: &Want, members: &[Uid], needed: &Gang) -> Result<Vec<Placement>, Refusal> {
+        self.on_trial(want, members, needed, &[], |placer| placer.commit())
     }
 
     /// Whether they would be placed without what these PodGroups have reserved.
-    fn could_place(&mut self, want: &Want, members: &[Uid], counts: [u32; 2], way: &[GroupKey]) -> Result<(), Refusal> {
-        self.on_trial(want, members, counts, way, |placer| drop(placer))
+    fn could_place(&mut self, want: &Want, members: &[Uid], needed: &Gang, way: &[GroupKey]) -> Result<(), Refusal> {
+        self.on_trial(want, members, needed, way, |placer| drop(placer))
     }
 
     fn on_trial<T>(
         &mut self,
         want: &Want,
         members: &[Uid],
-        [needed, first]: [u32; 2],
+        gang: &Gang,
         way: &[GroupKey],
         then: impl FnOnce(Placer<'_>) -> T,
     ) -> Result<T, Refusal> {
@@ -336,7 +331,8 @@ impl Ongoing<'_> {
         let (mut placer, beside) = self.state.cache.placer(&want.key, queue, self.policy.placement);
         let reserved_by = |key: &GroupKey| beside.groups.get(key).and_then(|group| group.admission.reservation.as_deref());
         way.iter().filter_map(reserved_by).for_each(|name| placer.trial().release_reservation(name));
-        let to_place = to_place(beside.pods, members);
+        let (mut to_place, parts, needed) = (to_place(beside.pods, members), gang.parts(), gang.needed);
+        to_place.iter_mut().for_each(|pod| pod.part = gang.part_of(pod.facts));
         // All of it is asked at once: members that are placed on trial are not used.
         if usize::try_from(needed) == Ok(members.len()) {
             let asked = request_of(beside.pods, members);
@@ -345,7 +341,7 @@ impl Ongoing<'_> {
                 placer.accounting().quota().within_entitlement(queue, &asked)?;
             }
         }
-        match placer.place(&Attempt { queue, pods: &to_place, needed, first, preemptable, is_due: false }) {
+        match placer.place(&Attempt { queue, pods: &to_place, needed, parts: &parts, preemptable, is_due: false }) {
             Ok(_) => Ok(then(placer)),
             Err(not) => Err(*not.refusal),
         }

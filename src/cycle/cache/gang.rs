@@ -18,6 +18,7 @@ use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 
 use crate::cycle::explain::Refusal;
+use crate::cycle::placement::parts::Parts;
 
 use super::phase::has_ended;
 use super::{Cache, Group, Member, State};
@@ -66,6 +67,34 @@ pub struct Gang {
     pub needed: u32,
     /// The number of them that must be of each task.
     pub tasks: BTreeMap<String, u32>,
+}
+
+impl Gang {
+    /// A gang that needs one member, whichever it is.
+    pub(in crate::cycle) const ONE: Self = Self { needed: 1, tasks: BTreeMap::new() };
+
+    /// The parts of the gang: how many of each task are needed.
+    pub(in crate::cycle) fn parts(&self) -> Vec<u32> {
+        self.tasks.values().copied().collect()
+    }
+
+    /// Which of them the pod belongs to; none where nothing is needed of its task.
+    pub(in crate::cycle) fn part_of(&self, facts: &PodFacts) -> Option<usize> {
+        self.tasks.keys().position(|task| task == facts.task())
+    }
+
+    /// Parts members, in their order, into the first ones that are enough for the gang, and the others.
+    pub(in crate::cycle) fn split<'f, T>(&self, members: Vec<T>, facts: impl Fn(&T) -> Option<&'f PodFacts>) -> (Vec<T>, Vec<T>) {
+        let mut parts = Parts::new(self.needed, &self.parts());
+        members.into_iter().partition(|member| {
+            let part = facts(member).and_then(|facts| self.part_of(facts));
+            let counts = parts.take(part);
+            if counts {
+                parts.add(part);
+            }
+            counts
+        })
+    }
 }
 
 /// Resolves what a PodGroup needs.
@@ -246,24 +275,14 @@ fn missing_of_tasks(facts: &GroupFacts, has: impl Fn(&str) -> u32) -> BTreeMap<S
     facts.min_task_member.iter().filter_map(missing).collect()
 }
 
-/// Returns the waiting members in the order in which they are placed: priority, age, name; members that a task needs come before the
-/// others.
+/// Returns the waiting members in the order in which they are placed: priority, age, name; of these the first that are enough for the gang
+/// come before the others.
 #[must_use]
 pub fn in_order(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Uid> {
     let mut members: Vec<_> = group.waiting.iter().filter_map(|uid| cache.pods().get(uid)).map(|member| &member.facts).collect();
     members.sort_by(|a, b| {
         b.priority.cmp(&a.priority).then(a.created.cmp(&b.created)).then_with(|| a.name.cmp(&b.name)).then_with(|| a.uid.cmp(&b.uid))
     });
-    let mut missing = gang.tasks.clone();
-    let (first, then): (Vec<_>, Vec<_>) = members.into_iter().partition(|facts| counts_for_task(&mut missing, facts));
+    let (first, then) = gang.split(members, |facts| Some(&***facts));
     first.into_iter().chain(then).map(|facts| facts.uid.clone()).collect()
-}
-
-/// Whether one more member of the task of this pod is missing; then one fewer is.
-pub(in crate::cycle) fn counts_for_task(missing: &mut BTreeMap<String, u32>, facts: &PodFacts) -> bool {
-    missing.get_mut(facts.task()).is_some_and(|left| {
-        let some = *left > 0;
-        *left = left.saturating_sub(1);
-        some
-    })
 }

@@ -398,6 +398,6 @@ pub(in crate::cycle) fn request_of(pods: &ByKey<Uid, Member>, members: &[Uid]) -
 
 /// Returns these members in the form of the placer, for any node.
 pub(in crate::cycle) fn to_place<'a>(pods: &'a ByKey<Uid, Member>, members: &[Uid]) -> Vec<Pod<'a>> {
-    let pod = |uid: &Uid| pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node: None, within: None });
+    let pod = |uid: &Uid| pods.get(uid).map(|member| Pod::new(&member.facts, member.class));
     members.iter().filter_map(pod).collect()
 }

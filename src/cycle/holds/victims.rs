@@ -125,12 +125,12 @@ fn settle_without(cache: &mut Cache, holds: &Holds, key: &GroupKey, gone: &BTree
     }
     let pod = |place| {
         let Placement { uid, node, .. }: &Placement = place;
-        beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: None, node: Some(&**node), within: None })
+        beside.pods.get(uid).map(|member| Pod { node: Some(&**node), ..Pod::new(&member.facts, None) })
     };
     let members: Vec<Pod<'_>> = own.iter().filter_map(pod).collect();
     let needed = u32::try_from(own.len()).unwrap_or(u32::MAX);
     // Whether the queue may borrow is asked above.
-    match placer.place(&Attempt { queue, pods: &members, needed, first: needed, preemptable: true, is_due: true }) {
+    match placer.place(&Attempt { queue, pods: &members, needed, parts: &[], preemptable: true, is_due: true }) {
         Ok(_) if keep => Ok(placer.commit()),
         Ok(_) => Ok(Vec::new()),
         Err(not) => Err(*not.refusal),

@@ -27,6 +27,7 @@ pub mod node_set;
 mod node_table;
 pub mod nodes;
 pub mod nominated_by_others;
+pub mod parts;
 mod placed_again;
 pub mod placer;
 mod preferred_nodes;

@@ -6,7 +6,7 @@ impl Placer<'_> {
     /// Returns whether the pod, which is charged on this node and in this queue, would be placed there again. It is set aside for that
     /// until the trial ends.
     pub fn places_again(&mut self, queue: &str, pod: Pod<'_>, node: &str, preemptable: bool) -> bool {
-        let attempt = Attempt { queue, pods: &[pod], needed: 1, first: 1, preemptable, is_due: false };
+        let attempt = Attempt { queue, pods: &[pod], needed: 1, parts: &[], preemptable, is_due: false };
         self.trial.set_aside(&pod.facts.uid);
         self.respect_nominations(&attempt);
         if self.fixed_node(pod.facts, node).is_err() {

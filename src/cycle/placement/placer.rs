@@ -5,7 +5,7 @@
 //! | | turn | preemption | nomination |
 //! |---|---|---|---|
 //! | pods | the gang, or one further member | the same | the members with places |
-//! | needed | what is missing of the gang | all | all |
+//! | needed | what is missing of the gang and of its parts | all | all |
 //! | fixed nodes | none | none | the node of each place |
 //! | before | the own reservation is taken back | the same; victims are set aside | all nominations are set aside |
 //! | afterwards | commit | roll back, keep the answer | commit |
@@ -28,6 +28,7 @@ use super::finder::{Asks, NodeFinder};
 use super::node_set::NodeSet;
 use super::nodes::{NodeId, Nodes};
 use super::nominated_by_others::NominatedByOthers;
+use super::parts::Parts;
 use super::search;
 use super::topology::class_terms::ClassTerms;
 use super::topology::counting::counting;
@@ -69,6 +70,8 @@ pub struct Pod<'a> {
     pub node: Option<&'a str>,
     /// The set of nodes to which it is restricted; none where any node will do.
     pub within: Option<&'a NodeSet>,
+    /// Its part, a position in [`Attempt::parts`]; none where it belongs to none.
+    pub part: Option<usize>,
 }
 
 /// Pods that are placed together.
@@ -80,8 +83,8 @@ pub struct Attempt<'a> {
     pub pods: &'a [Pod<'a>],
     /// The number of pods that must be placed. If fewer can be placed, none is.
     pub needed: u32,
-    /// The number of first pods that must all be placed, because no other pod can replace them.
-    pub first: u32,
+    /// The number of pods of each part that must be among them, because no pods of other parts can stand in for them.
+    pub parts: &'a [u32],
     /// Whether these pods may be preempted, as far as their group decides that. If not, its queue must not borrow for them (S3). Where one of
     /// several pods says so itself, it is said of all.
     pub preemptable: bool,
@@ -211,23 +214,28 @@ impl<'w> Placer<'w> {
     /// Places the pods in their order. A pod that others may make room for by their coming (affinity, spread) is tried again after them.
     pub(super) fn place_in_order(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         let start = self.trial.savepoint();
-        let mut places = Places::new();
+        let (mut places, mut parts) = (Places::new(), Parts::new(attempt.needed, attempt.parts));
         let mut first_refused = None;
         let mut left: Vec<(usize, &Pod<'_>)> = attempt.pods.iter().enumerate().collect();
         loop {
             self.budget = self.budget.saturating_sub(count(left.len()).max(1));
             let (before, mut again) = (places.len(), Vec::new());
             let mut refused: BTreeSet<(ClassId, Option<&Reason>)> = BTreeSet::new();
+            let mut untried = Untried::new(&left, attempt.parts.len());
             for (index, pod) in left {
-                let placed = count(places.len());
-                if placed >= attempt.needed || (again.is_empty() && attempt.is_lost(index, placed)) {
+                if parts.are_placed() || (again.is_empty() && !untried.are_enough(&parts)) {
                     break;
+                }
+                untried.remove(pod);
+                if !parts.take(pod.part) {
+                    continue;
                 }
                 let missed = if pod.kind().is_some_and(|kind| refused.contains(&kind)) {
                     None
                 } else {
-                    match self.place_one(attempt, pod, placed) {
+                    match self.place_one(attempt, pod, parts.placed()) {
                         Ok(node) => {
+                            parts.add(pod.part);
                             places.push((pod.facts.uid.clone(), node));
                             continue;
                         }
@@ -242,12 +250,12 @@ impl<'w> Placer<'w> {
                     again.push((index, pod));
                 }
             }
-            if again.is_empty() || places.len() == before || self.is_spent() || count(places.len()) >= attempt.needed {
+            if again.is_empty() || places.len() == before || self.is_spent() || parts.are_placed() {
                 break;
             }
             left = again;
         }
-        if count(places.len()) >= attempt.needed && attempt.has_first(&places) {
+        if parts.are_placed() {
             return Ok(places);
         }
         self.trial.rollback_to(start);
@@ -353,24 +361,42 @@ impl<'w> Placer<'w> {
 }
 
 impl<'a> Pod<'a> {
+    /// Creates a pod that may go to any node, and belongs to no part.
+    #[must_use]
+    pub const fn new(facts: &'a PodFacts, class: Option<ClassId>) -> Self {
+        Self { facts, class, node: None, within: None, part: None }
+    }
+
     /// Returns what makes pods the same to every node: their class and their set of nodes.
     pub(super) fn kind(&self) -> Option<(ClassId, Option<&'a Reason>)> {
         Some((self.class?, self.within.map(NodeSet::outside)))
     }
 }
 
-impl Attempt<'_> {
-    /// Returns whether all first pods have nodes.
-    fn has_first(&self, places: &Places) -> bool {
-        let mut first = self.pods.iter().take(usize::try_from(self.first).unwrap_or(usize::MAX));
-        // Most often all pods are needed.
-        places.len() >= self.pods.len() || first.all(|pod| places.iter().any(|(uid, _)| *uid == pod.facts.uid))
+/// The pods that were not tried yet in one pass.
+struct Untried {
+    all: u32,
+    of_parts: Vec<u32>,
+}
+
+impl Untried {
+    fn new(left: &[(usize, &Pod<'_>)], parts: usize) -> Self {
+        let mut of_parts = vec![0_u32; parts];
+        for part in left.iter().filter_map(|(_, pod)| pod.part) {
+            of_parts.get_mut(part).into_iter().for_each(|number| *number = number.saturating_add(1));
+        }
+        Self { all: count(left.len()), of_parts }
     }
 
-    /// Returns whether the attempt cannot succeed any more, after the first `tried` pods were tried and `placed` of them have a node.
-    fn is_lost(&self, tried: usize, placed: u32) -> bool {
-        let left = count(self.pods.len().saturating_sub(tried));
-        placed < count(tried).min(self.first) || placed.saturating_add(left) < self.needed
+    fn remove(&mut self, pod: &Pod<'_>) {
+        self.all = self.all.saturating_sub(1);
+        let of_part = pod.part.and_then(|part| self.of_parts.get_mut(part));
+        of_part.into_iter().for_each(|number| *number = number.saturating_sub(1));
+    }
+
+    /// Whether the attempt may still succeed with them.
+    fn are_enough(&self, parts: &Parts) -> bool {
+        parts.are_enough(self.all, |part| self.of_parts.get(part).copied().unwrap_or(0))
     }
 }
 

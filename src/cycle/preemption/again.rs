@@ -110,22 +110,14 @@ fn members(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Named> {
         let node = cache.pods().get(&uid).and_then(|member| member.facts.nominated_node.clone());
         (uid, node)
     };
-    let names_first = |members: &mut Vec<Named>| members.sort_by_key(|(_, node)| Reverse(node.is_some()));
     let mut all: Vec<Named> = gang::in_order(cache, group, gang).into_iter().map(named).collect();
-    names_first(&mut all);
+    // A member that may go anywhere must not take the room of one that may not.
+    all.sort_by_key(|(_, node)| Reverse(node.is_some()));
     if gang.needed == 0 {
         all.retain(|(_, node)| node.is_some());
         return all;
     }
-    let mut missing = gang.tasks.clone();
-    let (of_tasks, others): (Vec<Named>, Vec<Named>) = all
-        .into_iter()
-        .partition(|(uid, _)| cache.pods().get(uid).is_some_and(|member| gang::counts_for_task(&mut missing, &member.facts)));
-    let needed = usize::try_from(gang.needed).unwrap_or(usize::MAX);
-    let mut members: Vec<Named> = of_tasks.into_iter().chain(others).take(needed).collect();
-    // A member that may go anywhere must not take the room of one that may not.
-    names_first(&mut members);
-    members
+    gang.split(all, |(uid, _)| cache.pods().get(uid).map(|member| &*member.facts)).0
 }
 
 /// Returns the nodes of all these members, with these pods set aside as if they were gone; or why they do not fit. Nothing has changed then.
@@ -135,10 +127,10 @@ fn places(state: &mut SchedulingState, policy: &Policy, key: &GroupKey, members:
     let preemptable = cache.may_borrow(key);
     let (mut placer, beside) = cache.placer(key, &queue, policy.placement);
     aside.iter().for_each(|uid| placer.trial().set_aside(uid));
-    let pod = |uid, node| beside.pods.get(uid).map(|member| Pod { facts: &member.facts, class: member.class, node, within: None });
+    let pod = |uid, node| beside.pods.get(uid).map(|member| Pod { node, ..Pod::new(&member.facts, member.class) });
     let to_place: Vec<Pod<'_>> = members.iter().filter_map(|(uid, node)| pod(uid, node.as_deref())).collect();
     let needed = u32::try_from(members.len()).unwrap_or(u32::MAX);
-    let attempt = Attempt { queue: &queue, pods: &to_place, needed, first: needed, preemptable, is_due: false };
+    let attempt = Attempt { queue: &queue, pods: &to_place, needed, parts: &[], preemptable, is_due: false };
     placer.try_place(&attempt).map_err(|not| *not.refusal)
 }
 

@@ -3,13 +3,14 @@
 //! Placing skips a member without a node where another can replace it ([`placer`](crate::cycle::placement::placer)). A preemption does the
 //! same: otherwise one pod that fits nowhere would keep all the others from what their queue can reclaim. First, members that no node would
 //! take without our pods are left out; pods of other schedulers are never victims. Then, where a search could not place a member, members
-//! of the same class are left out from there on. Members that a task needs cannot be replaced.
+//! of the same class are left out from there on, as long as the others are enough, those of each task included.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::Uid;
 
 use crate::cycle::cache::Cache;
+use crate::cycle::cache::gang::Gang;
 use crate::cycle::explain::NotPreempted;
 use crate::cycle::placement::class::{Class, ClassId};
 use crate::cycle::placement::filter::lasting_refusal;
@@ -23,44 +24,49 @@ const MOST_KINDS: usize = 4;
 /// search finds out the others.
 const MOST_LOOKS: usize = 20_000;
 
-/// Searches for `count` of these members, of which the first `first` cannot be replaced. Returns the outcome, that of the first search
-/// where none succeeds.
+/// Searches for what the gang needs of these members. Returns the outcome, that of the first search where none succeeds.
 pub(super) fn search(
     state: &mut SchedulingState,
     members: &[Uid],
-    count: usize,
-    first: usize,
+    gang: &Gang,
     mut find: impl FnMut(&mut SchedulingState, &[Uid]) -> Option<Result<Preemption, NotPreempted>>,
 ) -> Option<Result<Preemption, NotPreempted>> {
-    let mut left = if members.len() > count { that_fit_somewhere(&state.cache, members, first) } else { members.to_vec() };
-    if left.len() < count {
+    let are_all_needed = usize::try_from(gang.needed).is_ok_and(|needed| needed >= members.len());
+    let mut left = if are_all_needed { members.to_vec() } else { that_fit_somewhere(&state.cache, members) };
+    if first_of(&state.cache, &left, gang).is_none() {
         left = members.to_vec();
     }
     let mut answer = None;
     for _ in 0..=MOST_KINDS {
-        let Some(some) = left.get(..count) else { break };
-        let why = match find(state, some)? {
+        let Some(some) = first_of(&state.cache, &left, gang) else { break };
+        let why = match find(state, &some)? {
             Ok(preemption) => return Some(Ok(preemption)),
             Err(why) => why,
         };
-        let misfit = why.placed_before().filter(|at| *at >= first && left.len() > count);
+        let misfit = why.placed_before().and_then(|at| some.get(at));
         answer.get_or_insert(Err(why));
-        let Some((at, kind)) = misfit.and_then(|at| Some((at, class(&state.cache, left.get(at)?)?))) else { break };
-        let mut place = 0_usize;
+        let Some((misfit, kind)) = misfit.and_then(|uid| Some((uid, class(&state.cache, uid)?))) else { break };
+        let mut is_before = true;
         left.retain(|uid| {
-            place = place.saturating_add(1);
-            place <= at || class(&state.cache, uid) != Some(kind)
+            is_before &= uid != misfit;
+            is_before || class(&state.cache, uid) != Some(kind)
         });
     }
     answer
+}
+
+/// Returns the first of these members that are enough for the gang; none where they are too few.
+fn first_of(cache: &Cache, members: &[Uid], gang: &Gang) -> Option<Vec<Uid>> {
+    let (first, _) = gang.split(members.to_vec(), |uid| cache.pods().get(uid).map(|member| &*member.facts));
+    usize::try_from(gang.needed).is_ok_and(|needed| first.len() >= needed).then_some(first)
 }
 
 fn class(cache: &Cache, uid: &Uid) -> Option<ClassId> {
     cache.pods().get(uid)?.class
 }
 
-/// Returns the members that some node would take without our pods, and the first ones whatever they request.
-fn that_fit_somewhere(cache: &Cache, members: &[Uid], first: usize) -> Vec<Uid> {
+/// Returns the members that some node would take without our pods.
+fn that_fit_somewhere(cache: &Cache, members: &[Uid]) -> Vec<Uid> {
     let kinds: BTreeSet<ClassId> = members.iter().filter_map(|uid| class(cache, uid)).collect();
     if kinds.len() < 2 {
         return members.to_vec();
@@ -68,8 +74,8 @@ fn that_fit_somewhere(cache: &Cache, members: &[Uid], first: usize) -> Vec<Uid> 
     let most = MOST_LOOKS.checked_div(cache.nodes().iter().count()).unwrap_or(usize::MAX).max(MOST_KINDS);
     let fits: BTreeMap<ClassId, bool> =
         kinds.into_iter().take(most).filter_map(|id| Some((id, fits_somewhere(cache, cache.classes().get(id)?)))).collect();
-    let stays = |(at, uid): &(usize, &Uid)| *at < first || class(cache, uid).and_then(|id| fits.get(&id)).copied().unwrap_or(true);
-    members.iter().enumerate().filter(stays).map(|(_, uid)| uid.clone()).collect()
+    let fits = |uid: &&Uid| class(cache, uid).and_then(|id| fits.get(&id)).copied().unwrap_or(true);
+    members.iter().filter(fits).cloned().collect()
 }
 
 fn fits_somewhere(cache: &Cache, class: &Class) -> bool {

@@ -18,6 +18,7 @@ use crate::api::{GroupKey, Uid};
 use crate::resources::Resources;
 
 use super::admission::{admit, reservation};
+use super::cache::gang::Gang;
 use super::cache::{Cache, Group, request_of};
 use super::explain::{NotPreempted, Refusal};
 use super::plan::{EvictionCause, Plan};
@@ -37,10 +38,8 @@ pub(super) struct Unplaced {
     pub(super) queue: Arc<str>,
     /// The members that could be placed, in their order; none where it only waits for admission.
     pub(super) members: Vec<Uid>,
-    /// The number of members that need nodes.
-    pub(super) needed: usize,
-    /// The number of first members that must be among them, because their task needs them.
-    pub(super) first: usize,
+    /// What of them needs nodes.
+    pub(super) gang: Gang,
     /// Whether all needed members must be placed together; a PodGroup with its minimum places as many further members as possible.
     pub(super) all_or_none: bool,
     /// Whether it is admitted, so that it lacks nodes.
@@ -48,16 +47,16 @@ pub(super) struct Unplaced {
 }
 
 impl Unplaced {
-    /// Creates a gang that needs nodes for so many of these members, among them the first ones.
-    pub(super) fn gang(key: &GroupKey, queue: &Arc<str>, members: &[Uid], [needed, first]: [u32; 2], admitted: bool) -> Self {
-        let [needed, first] = [needed, first].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-        Self { key: key.clone(), queue: Arc::clone(queue), members: members.to_vec(), needed, first, all_or_none: true, admitted }
+    /// Creates a gang of these members that needs nodes.
+    pub(super) fn gang(key: &GroupKey, queue: &Arc<str>, members: &[Uid], gang: &Gang, admitted: bool) -> Self {
+        let (key, queue, members, gang) = (key.clone(), Arc::clone(queue), members.to_vec(), gang.clone());
+        Self { key, queue, members, gang, all_or_none: true, admitted }
     }
 
     /// Creates the further members of a PodGroup that has its minimum.
     pub(super) fn further(key: &GroupKey, queue: &Arc<str>, members: Vec<Uid>) -> Self {
-        let needed = members.len();
-        Self { key: key.clone(), queue: Arc::clone(queue), members, needed, first: 0, all_or_none: false, admitted: true }
+        let gang = Gang { needed: u32::try_from(members.len()).unwrap_or(u32::MAX), ..Gang::default() };
+        Self { key: key.clone(), queue: Arc::clone(queue), members, gang, all_or_none: false, admitted: true }
     }
 }
 
@@ -105,17 +104,18 @@ pub(super) fn attempt_all(state: &mut SchedulingState, policy: &Policy, mut unpl
 
 /// Whether it would be admitted in a turn now.
 fn is_admissible(state: &mut SchedulingState, policy: &Policy, group: &Unplaced) -> bool {
-    let together = group.members.get(..group.needed).unwrap_or(&group.members);
+    let needed = usize::try_from(group.gang.needed).unwrap_or(usize::MAX);
+    let together = group.members.get(..needed).unwrap_or(&group.members);
     admit::admit(&mut state.cache, &group.key, together, policy.admit_within_nodes).is_ok()
 }
 
 /// Attempts a preemption for all members; where single members help, too, then for fewer.
 fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: Duration, plan: &mut Plan) -> PreemptionOutcome {
-    let mut count = group.needed;
+    let mut gang = group.gang.clone();
     let (mut why, mut soon) = (None, false);
-    while count > 0 {
+    while gang.needed > 0 {
         let find = |state: &mut SchedulingState, members: &[Uid]| find(state, policy, group, members);
-        let Some(outcome) = left_out::search(state, &group.members, count, group.first, find) else { break };
+        let Some(outcome) = left_out::search(state, &group.members, &gang, find) else { break };
         match outcome {
             Ok(found) => {
                 let why = if found.victims.is_empty() {
@@ -132,7 +132,7 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
                 why = Some(not);
             }
         }
-        count = if group.all_or_none { 0 } else { count / 2 };
+        gang.needed = if group.all_or_none { 0 } else { gang.needed / 2 };
     }
     PreemptionOutcome { why: why.filter(NotPreempted::says_something).map(Arc::new), leaving: false, soon }
 }

@@ -9,7 +9,7 @@ use crate::api::pod_terms::PodTerms;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::other_pods::{asks, beside, foreign, key, none, of, runs, spread, with_port};
 use crate::cycle::testing::steps::{bound, empty_state, message};
-use crate::cycle::testing::worlds::{self, HOST, Pods, ZONE, before, check, exists, members, zoned};
+use crate::cycle::testing::worlds::{self, HOST, Pods, Tasks, ZONE, before, check, exists, members, zoned};
 use crate::cycle::testing::{PEACEFUL, POLICY, group, keeps_away, running};
 use crate::cycle::*;
 
@@ -145,7 +145,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(1_000) })]
     #[test]
     fn pods_are_preempted_for_a_gang_if_that_helps_and_never_for_nothing(world in worlds::world(), victims in victims()) {
-        let mut state = worlds::state(&world);
+        let mut state = worlds::state(&world, Tasks::default());
         let mut pods: Vec<(String, (usize, u8))> = Vec::new();
         for (at, (of, node)) in victims.iter().enumerate().filter(|(_, (_, node))| usize::from(*node) < world.0.len()) {
             let facts = worlds::facts(&world.1, *of, &format!("v-{at}"));
@@ -158,7 +158,7 @@ proptest! {
             pods.iter().filter(|(name, _)| stays(name)).for_each(|(_, place)| *all.entry(*place).or_default() += 1);
             all
         };
-        let could = |stays: &dyn Fn(&str) -> bool| exists(&world, &mut with(stays), members(&world), world.3, &mut BTreeSet::new());
+        let could = |stays: &dyn Fn(&str) -> bool| exists(&world, &mut with(stays), members(&world), world.3, Tasks::default(), &mut BTreeSet::new());
         let plan = run(&mut state, &POLICY, Duration::ZERO);
         let gone: BTreeSet<String> = plan.evictions.iter().flat_map(|eviction| &eviction.victims).map(|victim| victim.name.to_string()).collect();
         let needed = world.3 as usize;

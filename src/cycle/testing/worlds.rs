@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::api::label_selector::LabelSelector;
 use crate::api::pod_terms::{AffinityTerm, HostPort, PodSelector, PodTerms, SpreadConstraint};
-use crate::api::{NodeFacts, PodFacts};
+use crate::api::{GroupFacts, NodeFacts, PodFacts};
 use crate::cycle::plan::Bind;
 use crate::cycle::state::SchedulingState;
 use crate::cycle::testing::steps::empty_state;
@@ -120,10 +120,24 @@ pub(in crate::cycle) fn takes((nodes, kinds, ..): &World, pods: &Pods, of: u8, a
         && (!kind(of).is_spread || counts(zone) + 1 - zones.iter().map(|zone| counts(*zone)).min().unwrap_or(0) <= 1)
 }
 
-/// Whether some of the members left, as many as are needed, find nodes in any order.
-pub(in crate::cycle) fn exists(world: &World, pods: &mut Pods, left: [i64; 3], needed: u32, seen: &mut BTreeSet<Pods>) -> bool {
+/// The tasks of a gang: that of each kind, and how many members of each of the two are needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::cycle) struct Tasks {
+    pub(in crate::cycle) of: [usize; 3],
+    pub(in crate::cycle) needed: [i64; 2],
+}
+
+/// Whether some of the members left, as many as are needed and of each task as many as are needed, find nodes in any order.
+pub(in crate::cycle) fn exists(
+    world: &World,
+    pods: &mut Pods,
+    left: [i64; 3],
+    needed: u32,
+    tasks: Tasks,
+    seen: &mut BTreeSet<Pods>,
+) -> bool {
     if needed == 0 {
-        return true;
+        return tasks.needed.iter().all(|needed| *needed <= 0);
     }
     if !seen.insert(pods.clone()) {
         return false;
@@ -136,7 +150,9 @@ pub(in crate::cycle) fn exists(world: &World, pods: &mut Pods, left: [i64; 3], n
             *pods.entry((at, of)).or_default() += 1;
             let mut less = left;
             less[usize::from(of)] -= 1;
-            if exists(world, pods, less, needed - 1, seen) {
+            let mut after = tasks;
+            after.needed[tasks.of[usize::from(of)]] -= 1;
+            if exists(world, pods, less, needed - 1, after, seen) {
                 return true;
             }
             *pods.entry((at, of)).or_default() -= 1;
@@ -147,7 +163,7 @@ pub(in crate::cycle) fn exists(world: &World, pods: &mut Pods, left: [i64; 3], n
 }
 
 /// The cluster with the gang `g`, which waits.
-pub(in crate::cycle) fn state(world: &World) -> SchedulingState {
+pub(in crate::cycle) fn state(world: &World, tasks: Tasks) -> SchedulingState {
     let (nodes, kinds, members, needed, runs) = world;
     let mut state = empty_state();
     nodes.iter().enumerate().for_each(|(at, (zone, cpu))| state.apply_node(zoned(&format!("n{at}"), &format!("z{zone}"), *cpu)));
@@ -155,8 +171,14 @@ pub(in crate::cycle) fn state(world: &World) -> SchedulingState {
         let facts = running(facts(kinds, 0, "other"), &format!("n{at}"));
         state.apply_pod(PodFacts { scheduler: "other".into(), names_group: false, ..facts });
     }
-    state.apply_group(group("ns", "g", *needed, "default"));
-    members.iter().enumerate().for_each(|(at, of)| state.apply_pod(facts(kinds, *of, &format!("g-{at}"))));
+    let names = ["a", "b"].map(str::to_owned);
+    let minimum = |at: usize| u32::try_from(tasks.needed[at]).ok().filter(|needed| *needed > 0);
+    let min_task_member = (0..2).filter_map(|at| Some((names[at].clone(), minimum(at)?))).collect();
+    state.apply_group(GroupFacts { min_task_member, ..group("ns", "g", *needed, "default") });
+    for (at, of) in members.iter().enumerate() {
+        let task = Some(names[tasks.of[usize::from(*of)]].clone());
+        state.apply_pod(PodFacts { task, ..facts(kinds, *of, &format!("g-{at}")) });
+    }
     state
 }
 

@@ -140,8 +140,8 @@ fn answer(state: &mut SchedulingState, uid: &Uid) -> Said {
     let class = Arc::clone(cache.classes().get(member.class.unwrap()).unwrap());
     let barred = [].into();
     let (mut placer, _) = cache.placer(&member.facts.group, "default", NodeStrategy::Spread);
-    let pods = [Pod { facts: &member.facts, class: member.class, node: None, within: None }];
-    placer.respect_nominations(&Attempt { queue: "default", pods: &pods, needed: 1, first: 0, preemptable: true, is_due: false });
+    let pods = [Pod::new(&member.facts, member.class)];
+    placer.respect_nominations(&Attempt { queue: "default", pods: &pods, needed: 1, parts: &[], preemptable: true, is_due: false });
     let snapshot = placer.trial.snapshot(NodeStrategy::Spread, &barred);
     let nodes = snapshot.nodes;
     let verdict = NodeFinder::default().verdict(&class.terms, &counting(&class, nodes), snapshot);

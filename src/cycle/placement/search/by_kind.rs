@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use crate::accounting::NodeView;
 use crate::cycle::placement::capacity::pods_now;
+use crate::cycle::placement::parts::Parts;
 use crate::cycle::placement::placer::{Attempt, Placer, Places};
 use crate::cycle::placement::topology::domains::KeyDomains;
 use crate::cycle::placement::topology::verdict::Verdict;
 use crate::cycle::placement::trial::Savepoint;
 use crate::resources::Resources;
 
-use super::kinds::{Kind, kinds};
+use super::kinds::{Kind, kinds, owed};
 use super::nodes::{Spot, Spots, spots};
 use super::{are_all_needed, orders};
 
@@ -56,7 +57,8 @@ type Seen = (usize, Vec<(usize, Vec<u16>)>);
 struct Search<'s, 'w, 'a> {
     placer: &'s mut Placer<'w>,
     attempt: &'s Attempt<'a>,
-    needed: usize,
+    /// What is needed, and what is placed.
+    parts: Parts,
     kinds: Vec<Kind<'a>>,
     spots: Spots,
     /// The kinds in the order in which they are placed.
@@ -88,18 +90,18 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
         let takers = |at: &usize| spots.spots.iter().filter(|spot| spot.takes.get(*at).copied().unwrap_or(false)).count();
         let mut order: Vec<usize> = (0..kinds.len()).collect();
         order.sort_by_cached_key(|at| {
-            kinds.get(*at).map(|kind| (!kind.is_required, takers(at), Reverse(kind.pods.first().map(orders::size))))
+            kinds.get(*at).map(|kind| (kind.least == 0, takers(at), Reverse(kind.pods.first().map(orders::size))))
         });
         let any_next = kinds.iter().any(|kind| kind.class.terms.counted().next().is_some());
         let nodes = placer.trial.snapshot(placer.strategy, &placer.barred).nodes;
         let apart = kinds.iter().map(|kind| kind.apart().map(|key| placer.finder.domains(key, nodes))).collect();
-        let needed = usize::try_from(attempt.needed).unwrap_or(usize::MAX).min(attempt.pods.len());
+        let parts = Parts::new(attempt.needed, if are_all_needed(attempt) { &[] } else { attempt.parts });
         let (on, seen, placed) = (BTreeMap::new(), BTreeSet::new(), vec![0; kinds.len()]);
         let placements = placer.budget.checked_div(PART).unwrap_or(0).min(MOST_PLACEMENTS);
         Self {
             placer,
             attempt,
-            needed,
+            parts,
             kinds,
             spots,
             order,
@@ -114,22 +116,25 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
         }
     }
 
-    /// Returns whether the room of each kind is enough, if no other kind took any of it.
+    /// Returns whether the room of the kinds is enough, if no other kind took any of it.
     fn may_fit(&mut self) -> bool {
-        let mut possible = 0_usize;
+        let (mut all, mut of_parts) = (0_u32, vec![0_u32; self.attempt.parts.len()]);
         for at in 0..self.kinds.len() {
-            let (room, left) = (self.candidates(at, &Verdict::default()).room, self.left(at));
-            if room < left && self.is_required(at) {
+            let possible = self.candidates(at, &Verdict::default()).room.min(self.left(at));
+            let Some(kind) = self.kinds.get(at) else { continue };
+            if possible < kind.least {
                 return false;
             }
-            possible = possible.saturating_add(room.min(left));
+            let possible = u32::try_from(possible).unwrap_or(u32::MAX);
+            let of_part = kind.part.and_then(|part| of_parts.get_mut(part));
+            [Some(&mut all), of_part].into_iter().flatten().for_each(|sum| *sum = sum.saturating_add(possible));
         }
-        possible >= self.needed
+        self.parts.are_enough(all, |part| of_parts.get(part).copied().unwrap_or(0))
     }
 
     /// Returns whether the members that are left do not request more than is free where one of them fits. True where not all are needed.
     fn is_enough_free(&mut self) -> bool {
-        if self.needed < self.attempt.pods.len() {
+        if !are_all_needed(self.attempt) {
             return true;
         }
         let left: Vec<(usize, &Kind<'_>)> = self.kinds.iter().enumerate().filter(|(at, _)| self.left(*at) > 0).collect();
@@ -157,21 +162,23 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
 
     /// Places the members that are left, the kinds before `from` excepted. Returns whether that is enough; if not, nothing has changed.
     fn descend(&mut self, from: usize) -> bool {
-        if self.places.len() >= self.needed {
-            return (0..self.kinds.len()).all(|at| !self.is_required(at) || self.left(at) == 0);
+        if self.parts.are_placed() {
+            return true;
         }
         if self.is_spent() || !self.is_new(from) || !self.is_enough_free() {
             return false;
         }
         for next in from..self.order.len() {
-            let Some(at) = self.order.get(next).copied().filter(|at| self.left(*at) > 0) else { continue };
-            if !self.any_next && !self.are_enough_left(next) {
+            let Some(at) = self.order.get(next).copied().filter(|at| self.left(*at) > 0 && self.parts.take(self.part(*at))) else {
+                continue;
+            };
+            let owed = if self.any_next { 0 } else { self.owed(next) };
+            if owed > self.left(at) {
                 return false;
             }
             let verdict = self.verdict(at);
             let candidates = self.candidates(at, &verdict);
-            let must_be_next = !self.any_next && self.is_required(at);
-            if must_be_next && candidates.room < self.left(at) {
+            if candidates.room < owed {
                 return false;
             }
             for spot in candidates.spots {
@@ -186,7 +193,7 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
                     self.take(at, spot, before);
                 }
             }
-            if must_be_next {
+            if owed > 0 {
                 return false;
             }
         }
@@ -197,8 +204,8 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
         self.placements == 0 || self.read == 0
     }
 
-    fn is_required(&self, at: usize) -> bool {
-        self.kinds.get(at).is_some_and(|kind| kind.is_required)
+    fn part(&self, at: usize) -> Option<usize> {
+        self.kinds.get(at).and_then(|kind| kind.part)
     }
 
     fn left(&self, at: usize) -> usize {
@@ -206,10 +213,17 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
         self.kinds.get(at).map_or(0, |kind| kind.pods.len().saturating_sub(placed))
     }
 
-    /// Returns whether enough members are left without the kinds before this one in order.
-    fn are_enough_left(&self, next: usize) -> bool {
-        let left = self.order.get(next..).unwrap_or_default().iter().fold(0_usize, |sum, at| sum.saturating_add(self.left(*at)));
-        self.places.len().saturating_add(left) >= self.needed
+    /// Returns how many pods of this kind in order must be placed now, as the kinds after it are not enough.
+    fn owed(&self, next: usize) -> usize {
+        let part = self.order.get(next).and_then(|at| self.part(*at));
+        let (mut others, mut of_part) = (0_usize, 0_usize);
+        for at in self.order.get(next.saturating_add(1)..).unwrap_or_default() {
+            others = others.saturating_add(self.left(*at));
+            if self.part(*at) == part {
+                of_part = of_part.saturating_add(self.left(*at));
+            }
+        }
+        owed(&self.parts, part, others, of_part)
     }
 
     /// Returns whether this state was not tried yet.
@@ -276,6 +290,7 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
         self.placer.budget = self.placer.budget.saturating_sub(1);
         let Ok(name) = self.placer.place_on(self.attempt, &pod, node) else { return false };
         self.places.push((pod.facts.uid.clone(), name));
+        self.parts.add(self.part(at));
         self.count(at, spot, true);
         true
     }
@@ -284,6 +299,7 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
     fn take(&mut self, at: usize, spot: usize, before: Savepoint) {
         self.placer.trial.rollback_to(before);
         self.places.pop();
+        self.parts.remove(self.part(at));
         self.count(at, spot, false);
     }
 

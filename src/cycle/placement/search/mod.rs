@@ -70,9 +70,8 @@ fn in_one_domain(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Place
 
 fn in_other_orders(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Places> {
     let all = are_all_needed(attempt);
-    let first = if all { 0 } else { usize::try_from(attempt.first).unwrap_or(usize::MAX) };
     let takers = takers(placer, attempt.pods);
-    for order in orders::others(attempt.pods, first, !all, &takers, placer.strategy) {
+    for order in orders::others(attempt.pods, !all, &takers, placer.strategy) {
         if placer.is_spent() {
             break;
         }

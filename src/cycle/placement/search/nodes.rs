@@ -62,7 +62,7 @@ pub(super) fn spots(placer: &mut Placer<'_>, kinds: &[Kind<'_>], members: usize)
             node.is_some()
         });
         takes.push(taken.collect());
-        if kind.is_required && room < kind.pods.len() {
+        if room < kind.least {
             return None;
         }
     }

@@ -29,12 +29,13 @@ pub(super) struct Order<'a> {
     pub(super) strategy: Strategy,
 }
 
-/// Returns the other orders. The first `first` members stay the first ones, because no other member replaces them. `takers` says how many
-/// nodes take a kind; `some_are_left` that not all members are needed.
-pub(super) fn others<'a>(pods: &[Pod<'a>], first: usize, some_are_left: bool, takers: &Takers<'a>, strategy: Strategy) -> Vec<Order<'a>> {
+/// Returns the other orders. `takers` says how many nodes take a kind; `some_are_left` that not all members are needed. Then those of the
+/// parts come before the others, which cannot stand in for them.
+pub(super) fn others<'a>(pods: &[Pod<'a>], some_are_left: bool, takers: &Takers<'a>, strategy: Strategy) -> Vec<Order<'a>> {
     let scarce = |pod: &Pod<'a>| pod.kind().and_then(|kind| takers.get(&kind)).copied().unwrap_or(usize::MAX);
-    let hardest = sorted(pods, first, |pod| (scarce(pod), Reverse(size(pod))));
-    let smallest = || sorted(pods, first, |pod| (Reverse(scarce(pod)), size(pod)));
+    let is_later = |pod: &Pod<'a>| some_are_left && pod.part.is_none();
+    let hardest = sorted(pods, |pod| (is_later(pod), scarce(pod), Reverse(size(pod))));
+    let smallest = || sorted(pods, |pod| (is_later(pod), Reverse(scarce(pod)), size(pod)));
     let mut orders = vec![hardest];
     orders.extend(some_are_left.then(smallest));
     let strategies = [strategy, Strategy::Pack];
@@ -43,15 +44,10 @@ pub(super) fn others<'a>(pods: &[Pod<'a>], first: usize, some_are_left: bool, ta
     all.collect()
 }
 
-/// Sorts the first members among themselves, and the others among themselves. Equal members stay in their order.
-fn sorted<'a, K: Ord>(pods: &[Pod<'a>], first: usize, key: impl Fn(&Pod<'a>) -> K) -> Vec<Pod<'a>> {
-    let (needed, others) = pods.split_at(first.min(pods.len()));
-    let mut sorted = Vec::with_capacity(pods.len());
-    for part in [needed, others] {
-        let mut part = part.to_vec();
-        part.sort_by_key(&key);
-        sorted.extend(part);
-    }
+/// Sorts the members. Equal ones stay in their order.
+fn sorted<'a, K: Ord>(pods: &[Pod<'a>], key: impl Fn(&Pod<'a>) -> K) -> Vec<Pod<'a>> {
+    let mut sorted = pods.to_vec();
+    sorted.sort_by_key(key);
     sorted
 }
 

@@ -10,10 +10,11 @@ use super::by_kind::MOST_MEMBERS;
 use crate::api::PodFacts;
 use crate::api::pod_terms::{HostPort, PodTerms};
 use crate::cycle::placement::Strategy as NodeStrategy;
+use crate::cycle::plan::Bind;
 use crate::cycle::policy::Policy;
 use crate::cycle::run;
 use crate::cycle::testing::steps::{empty_state, message};
-use crate::cycle::testing::worlds::{HOST, ZONE, before, check, exists, members, state, term, world, zoned};
+use crate::cycle::testing::worlds::{HOST, Tasks, ZONE, before, check, exists, members, state, term, world, zoned};
 use crate::cycle::testing::{PEACEFUL, POLICY, group, node, pod, running};
 
 /// Runs a cycle with nodes of these free cpu and a gang of members that ask for these cpu, all of them needed or `needed`.
@@ -129,11 +130,37 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..crate::random_tests::config(1_500) })]
     #[test]
     fn a_gang_is_placed_if_and_only_if_there_are_nodes_for_it(world in world()) {
-        let mut state = state(&world);
+        let tasks = Tasks::default();
+        let mut state = state(&world, tasks);
         let plan = run(&mut state, &PEACEFUL, Duration::ZERO);
         let found = plan.binds.len() >= world.3 as usize;
-        let exists = exists(&world, &mut before(&world), members(&world), world.3, &mut BTreeSet::new());
+        let exists = exists(&world, &mut before(&world), members(&world), world.3, tasks, &mut BTreeSet::new());
         prop_assert_eq!(found, exists, "{}", message(&state, "g"));
         check(&world, before(&world), &plan.binds)?;
+    }
+
+    #[test]
+    fn so_is_one_that_needs_some_members_of_each_task(
+        world in world(), less in 0..3_u32, of in [0..2_usize, 0..2, 0..2], needed in [0..3_i64, 0..3],
+    ) {
+        let (mut world, mut tasks) = (world, Tasks { of, needed });
+        let members = members(&world);
+        for at in 0..2 {
+            let of_task: i64 = (0..3).filter(|kind| of[*kind] == at).map(|kind| members[kind]).sum();
+            tasks.needed[at] = tasks.needed[at].min(of_task);
+        }
+        let least = u32::try_from(tasks.needed.iter().sum::<i64>()).unwrap();
+        world.3 = world.3.saturating_sub(less).max(least).max(1);
+        let mut state = state(&world, tasks);
+        let plan = run(&mut state, &PEACEFUL, Duration::ZERO);
+        let found = plan.binds.len() >= world.3 as usize;
+        let exists = exists(&world, &mut before(&world), members, world.3, tasks, &mut BTreeSet::new());
+        prop_assert_eq!(found, exists, "{}", message(&state, "g"));
+        check(&world, before(&world), &plan.binds)?;
+        let bound_of = |task: usize| {
+            let is_of_it = |bind: &&Bind| of[usize::from(world.2[usize::from(bind.name.as_bytes()[2] - b'0')])] == task;
+            plan.binds.iter().filter(is_of_it).count() as i64
+        };
+        prop_assert!(plan.binds.is_empty() || (0..2).all(|task| bound_of(task) >= tasks.needed[task]), "{:?}", plan.binds);
     }
 }

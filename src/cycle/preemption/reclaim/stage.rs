@@ -114,7 +114,7 @@ impl<'w> Stage<'w> {
         let pods = to_place(self.pods, preemptor.members);
         let needed = u32::try_from(preemptor.members.len()).unwrap_or(u32::MAX);
         let attempt =
-            Attempt { queue: preemptor.queue, pods: &pods, needed, first: needed, preemptable: preemptor.preemptable, is_due: false };
+            Attempt { queue: preemptor.queue, pods: &pods, needed, parts: &[], preemptable: preemptor.preemptable, is_due: false };
         let not = match self.placer.try_place(&attempt) {
             Ok(places) => return Ok(places),
             Err(not) => not,

@@ -32,7 +32,7 @@ impl SchedulingState {
         // The node is given, so no preference is needed.
         let (mut placer, _) = cache.placer(&bind.group, &bind.queue, Strategy::default());
         nominated.for_each(|uid| placer.trial().set_aside(uid));
-        placer.places_again(&bind.queue, Pod { facts: &pod, class: None, node: None, within: None }, &bind.node, preemptable)
+        placer.places_again(&bind.queue, Pod::new(&pod, None), &bind.node, preemptable)
     }
 
     /// Returns the pod of the binding and its PodGroup; none where the pod is not assumed on this node any more, cannot be bound, or has no PodGroup.
