@@ -11,8 +11,9 @@ use super::fault::Fault;
 use super::membership::GroupKey;
 use super::names::{AWAITED_OWNERS, COMPLETED, COMPLETIONS, DEFAULT_QUEUE, SCHEDULED};
 use super::pod_facts::{is_protected, preemptable};
-use super::podgroup::{PodGroup, PodGroupStatus, SubGroupPolicy};
+use super::podgroup::{PodGroup, PodGroupStatus};
 use super::quantities;
+use super::sub_groups::{self, SubGroupPolicyFacts};
 use super::uid::Uid;
 use super::unknown_fields;
 use super::unsupported::asks_for_hard_topology;
@@ -53,8 +54,8 @@ pub struct GroupFacts {
     pub deleting: bool,
     /// Whether its spec or an annotation requires a network topology, which is not supported yet.
     pub network_topology: bool,
-    /// Whether it requires complete subgroups, which are not supported yet.
-    pub sub_groups: bool,
+    /// How its members are parted into subgroups; empty where no policy asks for more than each pod by itself.
+    pub sub_groups: Vec<SubGroupPolicyFacts>,
     /// Its present status, so that an equal status is not written again. Only the phase Completed is trusted.
     pub status: PodGroupStatus,
     /// The invalid values. With one of them nothing is placed.
@@ -125,7 +126,7 @@ impl GroupFacts {
             network_topology: asks_for_hard_topology(meta)
                 || spec.network_topology.as_ref().is_some_and(hard)
                 || spec.sub_group_policy.iter().flatten().any(|policy| policy.network_topology.as_ref().is_some_and(hard)),
-            sub_groups: spec.sub_group_policy.iter().flatten().any(is_hard),
+            sub_groups: sub_groups::read(spec.sub_group_policy.as_deref().unwrap_or_default(), &mut faults),
             status: group.status.clone().unwrap_or_default(),
             faults,
             unknown: unknown_fields::fault(&spec.unknown),
@@ -141,11 +142,6 @@ fn completions(meta: &ObjectMeta, faults: &mut Vec<Fault>) -> Option<u32> {
         faults.push(Fault::new(COMPLETIONS, value, "not a number of pods"));
     }
     number
-}
-
-/// Returns whether the policy is a real requirement. A size of 1 and no minimum are the defaults of the CRD.
-fn is_hard(policy: &SubGroupPolicy) -> bool {
-    policy.sub_group_size.is_some_and(|size| size > 1) || policy.min_sub_groups.is_some_and(|number| number > 0)
 }
 
 #[cfg(test)]
@@ -176,21 +172,5 @@ mod tests {
         assert!(group.asks_the_same(&noted) && noted.asks_the_same(&group) && group != noted);
         let larger = facts(json!({ "metadata": { "name": "g", "resourceVersion": "1" }, "spec": { "minMember": 3 } }));
         assert!(!group.asks_the_same(&larger));
-    }
-
-    #[test]
-    fn subgroups_are_required_if_they_have_a_size_or_a_minimum() {
-        for (policy, hard) in [
-            (json!({ "name": "a" }), false),
-            (json!({ "subGroupSize": 1, "minSubGroups": 0 }), false),
-            (json!({ "subGroupSize": 2 }), true),
-            (json!({ "minSubGroups": 1 }), true),
-        ] {
-            let facts = GroupFacts::of(
-                &serde_json::from_value(json!({ "metadata": {}, "spec": { "subGroupPolicy": [{ "name": "b" }, policy] } })).unwrap(),
-            );
-            assert_eq!((facts.sub_groups, facts.network_topology), (hard, false), "{policy}");
-        }
-        assert!(!GroupFacts::of(&PodGroup::default()).sub_groups);
     }
 }

@@ -10,7 +10,7 @@
 //!    LeaderWorkerSet.
 //! 3. [`podgroup`] and [`queue`]: the API of Volcano that the programs serve.
 //! 4. [`pod`], [`node`], [`priority_class`] and [`budget`]: the objects of Kubernetes.
-//! 5. [`images`], [`pod_facts`] and [`group_facts`]: what pods and PodGroups mean to the scheduler.
+//! 5. [`images`], [`pod_facts`], [`group_facts`] and [`sub_groups`]: what pods and PodGroups mean to the scheduler.
 //! 6. [`volumes`]: claims, volumes and what nodes take of them.
 //! 7. [`workload`]: the owners of pods.
 //! 8. [`crd`]: the CustomResourceDefinitions. [`event`]: how long the message of an Event may be.
@@ -39,6 +39,7 @@ pub mod podgroup;
 pub mod priority_class;
 pub mod quantities;
 pub mod queue;
+pub mod sub_groups;
 pub mod uid;
 mod unknown_fields;
 pub mod unsupported;
@@ -56,4 +57,5 @@ pub use pod_facts::PodFacts;
 pub use podgroup::PodGroup;
 pub use priority_class::PriorityClassFacts;
 pub use queue::{Queue, QueueFacts};
+pub use sub_groups::{SubGroup, SubGroupPolicyFacts};
 pub use uid::Uid;

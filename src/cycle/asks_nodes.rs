@@ -10,7 +10,7 @@ use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
 use super::cache::gang::{self, Count};
-use super::cache::{Answers, Cache, Group};
+use super::cache::{Answers, Cache, Group, members};
 use super::explain::Refusal;
 
 /// The least time between two decisions. Each reads all pods that wait; a pod says why it waits only after two seconds.
@@ -66,7 +66,7 @@ fn decide<'k>(cache: &mut Cache, waiting: impl Iterator<Item = &'k GroupKey>) {
 fn of_group(cache: &Cache, group: &Group, facts: &GroupFacts, asked: &mut AskedOfNodes<'_>, answers: &mut Answers) {
     let Ok(needed) = gang::resolve(cache, group, facts) else { return };
     let said = |uid: Uid| cache.said_by_nodes(&uid).cloned().map(|said| (uid, said));
-    let members: Vec<(Uid, Arc<Refusal>)> = gang::in_order(cache, group, &needed).into_iter().filter_map(said).collect();
+    let members: Vec<(Uid, Arc<Refusal>)> = members::in_order(cache, group, &needed).into_iter().filter_map(said).collect();
     let missing = usize::try_from(Count::of(group, facts).missing().max(needed.needed)).unwrap_or(usize::MAX).min(members.len());
     let (minimum, further) = members.split_at(missing);
     let mut reserved = cache.reserved(group).clone();

@@ -153,8 +153,6 @@ pub enum Refusal {
     Claim(Arc<UnusableClaim>),
     /// The PodGroup requests a network topology, which is not supported yet.
     NetworkTopology,
-    /// The PodGroup requests sub-groups that are placed whole, which is not supported yet.
-    SubGroups,
     /// A queue requires node groups, which is not supported yet.
     NodeGroups {
         /// The queue: its own or one above it.
@@ -196,6 +194,30 @@ pub enum Refusal {
         /// How many there are that run, have succeeded or can be placed.
         there: u32,
         /// How many more of it are held back by their scheduling gates.
+        gated: u32,
+    },
+    /// There are fewer subgroups with all their members than must be placed together.
+    NotEnoughSubGroups {
+        /// The policy.
+        policy: String,
+        /// How many members one subgroup needs.
+        size: u32,
+        /// How many subgroups the gang needs.
+        wanted: u32,
+        /// How many there are whose members run, have succeeded or can be placed.
+        there: u32,
+        /// How many more members are held back by their scheduling gates.
+        gated: u32,
+    },
+    /// The subgroup of the pod has fewer members than are placed together.
+    IncompleteSubGroup {
+        /// The policy.
+        policy: String,
+        /// How many members the subgroup needs.
+        size: u32,
+        /// How many there are that run, have succeeded or can be placed.
+        there: u32,
+        /// How many more are held back by their scheduling gates.
         gated: u32,
     },
     /// No node takes the next member.
@@ -337,12 +359,13 @@ impl Refusal {
             | Self::Faulty(_)
             | Self::Claim(_)
             | Self::NetworkTopology
-            | Self::SubGroups
             | Self::NodeGroups { .. }
             | Self::Queue(_)
             | Self::Closed { .. }
             | Self::NotEnoughTasks { .. }
             | Self::NotEnoughPodsOfTask { .. }
+            | Self::NotEnoughSubGroups { .. }
+            | Self::IncompleteSubGroup { .. }
             | Self::Behind { .. }
             | Self::Volumes { .. }
             | Self::Unanswered { .. } => None,

@@ -54,7 +54,7 @@ use crate::api::{GroupFacts, GroupKey};
 
 use admission::{admit, reservation};
 use cache::gang::{self, Gang};
-use cache::{Group, GroupRank, Member};
+use cache::{Group, GroupRank, Member, members};
 use explain::Refusal;
 use order::Turns;
 use plan::Plan;
@@ -264,7 +264,7 @@ fn want(state: &mut SchedulingState, key: &GroupKey, facts: &GroupFacts) -> Resu
     let victims = state.holds.victims_among(&group.members);
     let mut want = match gang::resolve_without(&state.cache, group, facts, &victims) {
         Ok(gang) => {
-            let members = gang::in_order(&state.cache, group, &gang);
+            let members = members::in_order(&state.cache, group, &gang);
             Want::new(key, gang, members)
         }
         // It waits until the scheduling gates are removed, which may take any time: it reserves nothing. The program that removes them may

@@ -5,7 +5,7 @@
 
 use crate::api::GroupKey;
 
-use super::cache::{gang, to_place};
+use super::cache::{gang, members, to_place};
 use super::placement::first_refused::FirstRefused;
 use super::placement::placer::Attempt;
 use super::policy::Policy;
@@ -17,9 +17,12 @@ pub fn next_member(state: &mut SchedulingState, policy: &Policy, key: &GroupKey)
     let group = cache.groups().get(key)?;
     let facts = group.facts.clone()?;
     let gang = gang::resolve(cache, group, &facts).ok()?;
-    let members = gang::in_order(cache, group, &gang);
+    let members = members::in_order(cache, group, &gang);
     let preemptable = cache.may_borrow(key);
     let (mut placer, beside) = state.cache.placer(key, &facts.queue, policy.placement);
-    let pods = to_place(beside.pods, &members);
+    let mut pods = to_place(beside.pods, &members);
+    if let Some(group) = beside.groups.get(key) {
+        pods = gang.prepare(group, pods);
+    }
     placer.first_refused(&Attempt { queue: &facts.queue, pods: &pods, needed: gang.needed.max(1), parts: &[], preemptable, is_due: false })
 }

@@ -172,7 +172,7 @@ pub(crate) fn group(namespace: &str, name: &str, min_member: u32, queue: &str) -
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
         network_topology: false,
-        sub_groups: false,
+        sub_groups: Vec::new(),
         status: PodGroupStatus::default(),
         faults: Vec::new(),
         unknown: None,

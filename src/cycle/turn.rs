@@ -10,7 +10,7 @@ use crate::resources::{Amount, ResourceName};
 use super::admission::admit::{self, Admitted};
 use super::admission::reservation;
 use super::cache::gang::Gang;
-use super::cache::{Cache, Group, request_of, to_place};
+use super::cache::{Cache, Group, members, request_of, to_place};
 use super::explain::{Exceeds, Refusal};
 use super::placement::placer::{Attempt, Placer};
 use super::plan::Plan;
@@ -243,17 +243,29 @@ impl Ongoing<'_> {
         refusal
     }
 
-    /// Places one member of a PodGroup that has its minimum.
+    /// Places one further member of a PodGroup that has its minimum, or one subgroup.
     fn one_further(&mut self, want: &mut Want) {
         let reserved = self.state.cache.groups().get(&want.key).map(|group| self.state.cache.reserved(group).clone()).unwrap_or_default();
-        let one = want.remaining().get(..1).unwrap_or_default().to_vec();
-        match self.leaves_room(&one).and_then(|()| self.place_before_others(want, &one, &Gang::ONE)) {
+        let one = match self.next_together(want) {
+            Ok(one) => one,
+            Err(refusal) => {
+                let refusal = Arc::new(refusal);
+                want.remaining().first().into_iter().for_each(|uid| self.state.cache.refuse_pod(uid, Some(&refusal)));
+                want.refusal.get_or_insert(refusal);
+                want.next = want.next.saturating_add(1);
+                return;
+            }
+        };
+        let number = one.len();
+        let needed = Gang::of(u32::try_from(number).unwrap_or(u32::MAX));
+        match self.leaves_room(&one).and_then(|()| self.place_before_others(want, &one, &needed)) {
             Err(refusal) => {
                 let refusal = Arc::new(refusal);
                 for uid in &one {
                     self.state.cache.refuse_pod(uid, Some(&refusal));
                 }
-                if !is_for_minimums(&refusal) {
+                // Of subgroups the first one is tried.
+                if !is_for_minimums(&refusal) && (self.facts.sub_groups.is_empty() || want.unplaced.is_empty()) {
                     want.unplaced.extend(one);
                 }
                 want.refusal.get_or_insert(refusal);
@@ -270,7 +282,14 @@ impl Ongoing<'_> {
                 }
             }
         }
-        want.next = want.next.saturating_add(1);
+        want.next = want.next.saturating_add(number);
+    }
+
+    /// Returns the members that are placed together next: one, or those of a subgroup that is not whole.
+    fn next_together(&self, want: &Want) -> Result<Vec<Uid>, Refusal> {
+        let group = self.state.cache.groups().get(&want.key);
+        let number = group.map_or(Ok(1), |group| members::next_together(&self.state.cache, group, &self.facts, want.remaining()))?;
+        Ok(want.remaining().get(..number).unwrap_or_default().to_vec())
     }
 
     /// Places what is needed of these members, or none. Where only reservations of PodGroups that come later refuse what is asked, these give way.
@@ -331,17 +350,19 @@ impl Ongoing<'_> {
         let (mut placer, beside) = self.state.cache.placer(&want.key, queue, self.policy.placement);
         let reserved_by = |key: &GroupKey| beside.groups.get(key).and_then(|group| group.admission.reservation.as_deref());
         way.iter().filter_map(reserved_by).for_each(|name| placer.trial().release_reservation(name));
-        let (mut to_place, parts, needed) = (to_place(beside.pods, members), gang.parts(), gang.needed);
-        to_place.iter_mut().for_each(|pod| pod.part = gang.part_of(pod.facts));
+        let (mut to_place, parts) = (to_place(beside.pods, members), gang.parts());
+        if let Some(group) = beside.groups.get(&want.key) {
+            to_place = gang.prepare(group, to_place);
+        }
         // All of it is asked at once: members that are placed on trial are not used.
-        if usize::try_from(needed) == Ok(members.len()) {
+        if usize::try_from(gang.needed) == Ok(members.len()) {
             let asked = request_of(beside.pods, members);
             placer.accounting().fits_queue(queue, &asked)?;
-            if !preemptable || needed > 1 && to_place.iter().any(|pod| !pod.facts.preemptable) {
+            if !preemptable || gang.needed > 1 && to_place.iter().any(|pod| !pod.facts.preemptable) {
                 placer.accounting().quota().within_entitlement(queue, &asked)?;
             }
         }
-        match placer.place(&Attempt { queue, pods: &to_place, needed, parts: &parts, preemptable, is_due: false }) {
+        match placer.place(&Attempt { queue, pods: &to_place, needed: gang.least, parts: &parts, preemptable, is_due: false }) {
             Ok(_) => Ok(then(placer)),
             Err(not) => Err(*not.refusal),
         }
@@ -359,7 +380,7 @@ impl Ongoing<'_> {
         self.state.judge_group(&want.key, Some(refusal));
         self.park_for_both(&want);
         if !want.unplaced.is_empty() && self.state.nominated(&want.key).is_none() {
-            self.unplaced.push(Unplaced::further(&want.key, self.queue, want.unplaced));
+            self.unplaced.push(Unplaced::further(&want.key, self.queue, want.unplaced, !self.facts.sub_groups.is_empty()));
         }
         if comes_first { Turn::First } else { Turn::Over }
     }

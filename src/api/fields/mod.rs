@@ -149,7 +149,7 @@ fn group(spec: &Value, metadata: &Value) -> GroupFacts {
 }
 
 fn refuses_group(facts: &GroupFacts) -> Vec<String> {
-    let all = [("network_topology", facts.network_topology), ("sub_groups", facts.sub_groups)];
+    let all = [("network_topology", facts.network_topology)];
     all.into_iter().filter(|(_, refuses)| *refuses).map(|(name, _)| name.to_owned()).collect()
 }
 
@@ -224,7 +224,8 @@ fn every_field_of_a_podgroup_and_a_queue_is_listed_and_means_what_is_listed() {
     let (mut fields, table) = (reflect::fields::<podgroup::PodGroupSpec>(), rows(PODGROUP));
     fields.extend(of_volcano("PodGroupSpec"));
     assert_eq!(gaps(&fields, &table), [""; 0]);
-    judge(&table, &none, &none, |spec| format!("{:?}", group(spec, &none)), |spec| refuses_group(&group(spec, &none)));
+    let full = json!({ "subGroupPolicy": [{ "subGroupSize": 2 }] });
+    judge(&table, &full, &none, |spec| format!("{:?}", group(spec, &none)), |spec| refuses_group(&group(spec, &none)));
 
     let (mut fields, table) = (reflect::fields::<queue::QueueSpec>(), rows(QUEUE));
     fields.extend(of_volcano("QueueSpec"));

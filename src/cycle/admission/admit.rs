@@ -17,7 +17,7 @@ use crate::api::{GroupFacts, GroupKey, Uid};
 use crate::resources::Resources;
 
 use crate::cycle::cache::reservation::Rest;
-use crate::cycle::cache::{self, Cache, gang};
+use crate::cycle::cache::{self, Cache, gang, members};
 use crate::cycle::explain::{Explanation, Refusal};
 
 /// What an admitted PodGroup may reserve.
@@ -40,9 +40,6 @@ pub(in crate::cycle) fn unusable(cache: &Cache, facts: &GroupFacts) -> Option<Re
     }
     if facts.network_topology {
         return Some(Refusal::NetworkTopology);
-    }
-    if facts.sub_groups {
-        return Some(Refusal::SubGroups);
     }
     let quota = cache.accounting().quota();
     if let Err(fault) = quota.path(&facts.queue) {
@@ -123,7 +120,7 @@ pub(in crate::cycle) fn beyond(cache: &Cache, key: &GroupKey, needed: &[Uid]) ->
 pub fn requested(cache: &Cache, key: &GroupKey) -> Resources {
     let Some(group) = cache.groups().get(key) else { return Resources::new() };
     let gang = group.facts.as_ref().and_then(|facts| gang::resolve(cache, group, facts).ok());
-    let members = gang.map(|gang| (gang::in_order(cache, group, &gang), gang.needed.max(1)));
+    let members = gang.map(|gang| (members::in_order(cache, group, &gang), gang.needed.max(1)));
     let needed = members.iter().flat_map(|(members, needed)| members.iter().take(usize::try_from(*needed).unwrap_or(usize::MAX)));
     let needed: Vec<Uid> = needed.cloned().collect();
     request_of(cache, key, &needed).map(|(_, asked, _)| asked).unwrap_or_default()

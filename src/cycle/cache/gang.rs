@@ -13,14 +13,16 @@
 //! one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
 use crate::by_key::ByKey;
 
 use crate::cycle::explain::Refusal;
-use crate::cycle::placement::parts::Parts;
 
+use super::members::enough;
 use super::phase::has_ended;
+use super::subgroups::SubgroupNeeds;
 use super::{Cache, Group, Member, State};
 
 /// A gang in numbers.
@@ -63,38 +65,14 @@ impl Count {
 /// The members that a PodGroup still needs to be a satisfied gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gang {
-    /// The number of further members that must be placed together; 0 when it is satisfied.
+    /// How many of its waiting members, in their order, are enough; 0 when it is satisfied.
     pub needed: u32,
+    /// The least number of further members that must be placed together. Others than the first may be enough and fewer.
+    pub least: u32,
     /// The number of them that must be of each task.
     pub tasks: BTreeMap<String, u32>,
-}
-
-impl Gang {
-    /// A gang that needs one member, whichever it is.
-    pub(in crate::cycle) const ONE: Self = Self { needed: 1, tasks: BTreeMap::new() };
-
-    /// The parts of the gang: how many of each task are needed.
-    pub(in crate::cycle) fn parts(&self) -> Vec<u32> {
-        self.tasks.values().copied().collect()
-    }
-
-    /// Which of them the pod belongs to; none where nothing is needed of its task.
-    pub(in crate::cycle) fn part_of(&self, facts: &PodFacts) -> Option<usize> {
-        self.tasks.keys().position(|task| task == facts.task())
-    }
-
-    /// Parts members, in their order, into the first ones that are enough for the gang, and the others.
-    pub(in crate::cycle) fn split<'f, T>(&self, members: Vec<T>, facts: impl Fn(&T) -> Option<&'f PodFacts>) -> (Vec<T>, Vec<T>) {
-        let mut parts = Parts::new(self.needed, &self.parts());
-        members.into_iter().partition(|member| {
-            let part = facts(member).and_then(|facts| self.part_of(facts));
-            let counts = parts.take(part);
-            if counts {
-                parts.add(part);
-            }
-            counts
-        })
-    }
+    /// What its subgroups need.
+    pub(in crate::cycle) subgroups: SubgroupNeeds,
 }
 
 /// Resolves what a PodGroup needs.
@@ -121,8 +99,9 @@ pub fn resolve_without(cache: &Cache, group: &Group, facts: &GroupFacts, victims
         has_of_task(group, task).saturating_sub(u32::try_from(lost).unwrap_or(u32::MAX))
     };
     let tasks = missing_of_tasks(facts, of_task);
-    if needed == 0 && tasks.is_empty() {
-        return Ok(Gang::default());
+    let subgroups = SubgroupNeeds::of(group, facts, going.iter().map(|member| &member.facts.uid));
+    if needed == 0 && tasks.is_empty() && subgroups.missing.is_empty() {
+        return Ok(Gang { subgroups, ..Gang::default() });
     }
     let waiting = u32::try_from(group.waiting.len()).unwrap_or(u32::MAX);
     let blocked = || group.blocked.iter().find_map(|uid| cache.pods().get(uid)?.blocked());
@@ -144,7 +123,12 @@ pub fn resolve_without(cache: &Cache, group: &Group, facts: &GroupFacts, victims
             return Err(blocked().unwrap_or(Refusal::NotEnoughPodsOfTask { task: task.clone(), wanted, there, gated }));
         }
     }
-    Ok(Gang { needed: needed.max(sum(&tasks)), tasks })
+    let gang = Gang { needed: 0, least: needed.max(sum(&tasks)), tasks, subgroups };
+    if facts.sub_groups.is_empty() {
+        return Ok(Gang { needed: gang.least, ..gang });
+    }
+    let needed = enough(cache, group, facts, &gang).map_err(|refusal| blocked().unwrap_or(refusal))?;
+    Ok(Gang { needed, ..gang })
 }
 
 /// Returns the number of these members that have scheduling gates.
@@ -159,7 +143,9 @@ fn gated(cache: &Cache, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
 /// Whether its minimum is met by members that have a node or have succeeded.
 #[must_use]
 pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {
-    Count::of(group, facts).missing() == 0 && missing_tasks(group, facts).is_empty()
+    Count::of(group, facts).missing() == 0
+        && missing_tasks(group, facts).is_empty()
+        && SubgroupNeeds::of(group, facts, iter::empty()).missing.is_empty()
 }
 
 /// Whether it is satisfied, and with a minimum of 0 has a member, with a node or without.
@@ -244,7 +230,9 @@ impl Cache {
 
 /// Returns how many members its minimum lacks, that of each task included.
 pub(in crate::cycle) fn missing(group: &Group, facts: &GroupFacts) -> u32 {
-    Count::of(group, facts).missing().max(sum(&missing_tasks(group, facts)))
+    let needs = SubgroupNeeds::of(group, facts, iter::empty());
+    let of_subgroups = needs.missing.iter().fold(0_u32, |sum, (policy, missing)| sum.saturating_add(needs.least_of(*policy, *missing)));
+    Count::of(group, facts).missing().max(sum(&missing_tasks(group, facts))).max(of_subgroups)
 }
 
 fn sum(of_tasks: &BTreeMap<String, u32>) -> u32 {
@@ -273,16 +261,4 @@ fn missing_of_tasks(facts: &GroupFacts, has: impl Fn(&str) -> u32) -> BTreeMap<S
         (missing > 0).then(|| (task.clone(), missing))
     };
     facts.min_task_member.iter().filter_map(missing).collect()
-}
-
-/// Returns the waiting members in the order in which they are placed: priority, age, name; of these the first that are enough for the gang
-/// come before the others.
-#[must_use]
-pub fn in_order(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Uid> {
-    let mut members: Vec<_> = group.waiting.iter().filter_map(|uid| cache.pods().get(uid)).map(|member| &member.facts).collect();
-    members.sort_by(|a, b| {
-        b.priority.cmp(&a.priority).then(a.created.cmp(&b.created)).then_with(|| a.name.cmp(&b.name)).then_with(|| a.uid.cmp(&b.uid))
-    });
-    let (first, then) = gang.split(members, |facts| Some(&***facts));
-    first.into_iter().chain(then).map(|facts| facts.uid.clone()).collect()
 }

@@ -15,6 +15,7 @@ use super::partial_gang::PartialGang;
 use super::phase::succeeded_enough;
 use super::pods::{Member, State};
 use super::reservation::{Admission, Rest};
+use super::subgroups::Subgroups;
 use super::successes::Successes;
 use super::{Cache, Change, Phase};
 
@@ -33,6 +34,8 @@ pub struct Group {
     pub counts: Counts,
     /// The members of each task that have a node or succeeded, and have a pod.
     pub tasks: BTreeMap<String, u32>,
+    /// The members of each subgroup.
+    pub subgroups: Subgroups,
     /// The members that succeeded and whose pods are gone.
     pub successes: Successes,
     /// The resources of the members that have a node or a nominated node.
@@ -146,6 +149,9 @@ impl Group {
             return;
         }
         self.tally(member, |number| *number = number.saturating_add(1));
+        if let Some(facts) = self.facts.as_ref().filter(|facts| !facts.sub_groups.is_empty()) {
+            self.subgroups.count(&facts.sub_groups, member);
+        }
         let uid = &member.facts.uid;
         self.members.insert(uid.clone());
         match member.state() {
@@ -164,6 +170,7 @@ impl Group {
 
     pub(super) fn forget(&mut self, member: &Member) {
         self.tally(member, |number| *number = number.saturating_sub(1));
+        self.subgroups.forget(member);
         let uid = &member.facts.uid;
         self.members.remove(uid);
         if self.waiting.remove(uid) {
@@ -220,6 +227,7 @@ impl Cache {
         let minimum_changed = queue_changed || old.as_ref().is_none_or(|old| old.min_resources != facts.min_resources);
         let asks_otherwise = old.as_ref().is_none_or(|old| !old.asks_the_same(&facts));
         let has_victims = group.counts.placed > 0;
+        let parted_otherwise = old.as_ref().map_or(&[][..], |old| &old.sub_groups) != facts.sub_groups;
         let over = facts.is_over();
         // A PodGroup that was recreated under its name starts anew. One that this process sees for the first time may have begun before.
         if old.as_ref().is_some_and(|old| old.uid != facts.uid) {
@@ -233,6 +241,9 @@ impl Cache {
         }
         let begins = old.is_none_or(|old| old.uid != facts.uid);
         group.facts = Some(Arc::new(facts));
+        if parted_otherwise {
+            group.recount_subgroups(&self.pods);
+        }
         if asks_otherwise {
             self.changed(Change::Request(key.clone()));
             // Which pods may be preempted, and which of them together, follows from the PodGroup (R4, R2c).
@@ -262,6 +273,7 @@ impl Cache {
         group.facts = None;
         group.refusal = None;
         (group.ended, group.had_its_places, group.successes) = (false, false, Successes::default());
+        group.recount_subgroups(&self.pods);
         group.admission.rest = Rest::Owed;
         if group.counts.placed > 0 {
             self.changed(Change::Victims);

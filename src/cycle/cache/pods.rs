@@ -219,7 +219,8 @@ impl Cache {
             if member.state() == State::Succeeded
                 && let Some(group) = self.groups.get_mut(&member.facts.group)
             {
-                group.successes.add(member.facts.task());
+                let subgroup = group.subgroup_of(&member.facts);
+                group.successes.add(member.facts.task(), subgroup);
             }
             self.changed(Change::MemberGone(member.facts.group.clone()));
         }
@@ -258,7 +259,9 @@ impl Cache {
         let old = &known.facts;
         let same = (&old.group, &old.task, old.preemptable, old.protected, old.priority)
             == (&facts.group, &facts.task, facts.preemptable, facts.protected, facts.priority);
-        if !same || is_guarded_otherwise(&self.budgets, old, facts) {
+        let group = self.groups.get(&facts.group);
+        let moves = group.is_some_and(|group| group.subgroup_of(old) != group.subgroup_of(facts));
+        if !same || moves || is_guarded_otherwise(&self.budgets, old, facts) {
             self.changed(Change::Victim(facts.uid.clone()));
         }
     }

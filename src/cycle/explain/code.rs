@@ -128,6 +128,9 @@ codes! {
     NotEnoughStorage:
         "on the nearest nodes the driver has too little storage left to make the volume of a claim (CSIStorageCapacity)",
         "smaller claims, more storage, or more nodes";
+    NotEnoughSubGroups:
+        "a subgroup (`subGroupPolicy`) has fewer pods than its size, or there are fewer of them than `minSubGroups`",
+        "look at the status and Events of the owner, and at the labels of the pods";
     NotTried:
         "no cycle has tried it yet",
         "nothing; it ends in a moment";
@@ -279,7 +282,7 @@ impl<'a> Cause<'a> {
     pub fn of(refusal: &'a Refusal) -> Self {
         match refusal {
             Refusal::NoGroup { .. } => Self::plain(Code::PodGroupNotFound),
-            Refusal::Unsupported(_) | Refusal::NetworkTopology | Refusal::SubGroups => Self::plain(Code::UnsupportedField),
+            Refusal::Unsupported(_) | Refusal::NetworkTopology => Self::plain(Code::UnsupportedField),
             Refusal::NodeGroups { queue, .. } => Self::at(Code::UnsupportedField, queue),
             Refusal::Faulty(_) => Self::plain(Code::InvalidField),
             Refusal::Claim(unusable) => Self::plain(of_claim(&unusable.why)),
@@ -294,6 +297,9 @@ impl<'a> Cause<'a> {
             Refusal::NotEnoughTasks { wanted, there, gated } => Self::plain(missing(Code::NotEnoughPods, *wanted, *there, *gated)),
             Refusal::NotEnoughPodsOfTask { wanted, there, gated, .. } => {
                 Self::plain(missing(Code::NotEnoughPodsOfTask, *wanted, *there, *gated))
+            }
+            Refusal::NotEnoughSubGroups { gated, .. } | Refusal::IncompleteSubGroup { gated, .. } => {
+                Self::plain(if *gated > 0 { Code::SchedulingGated } else { Code::NotEnoughSubGroups })
             }
             Refusal::Nodes { tally, .. } => Self::of_nodes(tally),
             Refusal::Behind { .. } => Self::plain(Code::BehindInFifoQueue),

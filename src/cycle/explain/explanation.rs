@@ -176,7 +176,6 @@ impl Explanation {
             Refusal::Faulty(fault) => self.details = vec![fault.to_string()],
             Refusal::Claim(unusable) => self.details = vec![unusable.to_string()],
             Refusal::NetworkTopology => self.details = vec!["spec.networkTopology".to_owned()],
-            Refusal::SubGroups => self.details = vec!["spec.subGroupPolicy".to_owned()],
             Refusal::NodeGroups { field, .. } => self.details = vec![(*field).to_owned()],
             Refusal::Queue(fault) => {
                 if let Why::MissingParent { parent } = &fault.why {
@@ -192,6 +191,14 @@ impl Explanation {
             Refusal::NotEnoughPodsOfTask { task, wanted, there, gated } => {
                 self.members(*wanted, *there, *gated);
                 self.task = Some(shorten(task));
+            }
+            Refusal::NotEnoughSubGroups { policy, size: _, wanted, there, gated } => {
+                self.members(*wanted, *there, *gated);
+                self.details = vec![format!("subGroupPolicy {policy}")];
+            }
+            Refusal::IncompleteSubGroup { policy, size, there, gated } => {
+                self.members(*size, *there, *gated);
+                self.details = vec![format!("subGroupPolicy {policy}")];
             }
             Refusal::Nodes { needed, placed, member, tally, exceeds: _ } => {
                 (self.needed, self.found) = (Some(*needed), Some(*placed));

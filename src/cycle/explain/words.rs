@@ -21,9 +21,6 @@ impl fmt::Display for Refusal {
             Self::Faulty(fault) => write!(f, "cannot be read: {fault}"),
             Self::Claim(unusable) => write!(f, "{unusable}"),
             Self::NetworkTopology => f.write_str("this scheduler cannot honour yet: spec.networkTopology with mode hard"),
-            Self::SubGroups => {
-                f.write_str("this scheduler cannot honour yet: spec.subGroupPolicy[] with minSubGroups, or with a subGroupSize above 1")
-            }
             Self::NodeGroups { queue, field } => write!(f, "this scheduler cannot honour yet: {field} of queue \"{queue}\""),
             Self::Queue(fault) => queue_fault(f, fault),
             Self::Closed { queue } => write!(f, "queue \"{queue}\" is closed"),
@@ -35,6 +32,14 @@ impl fmt::Display for Refusal {
             }
             Self::NotEnoughPodsOfTask { task, wanted, there, gated } => {
                 write!(f, "the gang needs {wanted} members of task {}, ", shorten(task))?;
+                ready(f, *there, *gated)
+            }
+            Self::NotEnoughSubGroups { policy, size, wanted, there, gated } => {
+                write!(f, "the gang needs {wanted} subgroups of policy {policy} with {size} members each, ")?;
+                ready(f, *there, *gated)
+            }
+            Self::IncompleteSubGroup { policy, size, there, gated } => {
+                write!(f, "a subgroup of policy {policy} needs {size} members, ")?;
                 ready(f, *there, *gated)
             }
             Self::Nodes { needed, placed, member, tally, exceeds } => {

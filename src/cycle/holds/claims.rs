@@ -126,7 +126,7 @@ impl Holds {
         let Some((group, facts)) = cache.groups().get(key).and_then(|group| Some((group, group.facts.as_deref()?))) else { return true };
         let others = self.held_for(key, Kind::Claims).filter(|hold| Some(hold.number) != but);
         let held = others.flat_map(|hold| &hold.places).map(|place| place.uid.clone()).collect();
-        gang::resolve_without(cache, group, facts, &held).is_ok_and(|gang| gang == gang::Gang::default())
+        gang::resolve_without(cache, group, facts, &held).is_ok_and(|gang| gang.is_satisfied())
     }
 
     /// Returns why the PodGroup waits while members of it are held for claims; none where none is.

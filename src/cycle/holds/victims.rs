@@ -32,7 +32,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::accounting::{Bound, Placement, ROOT_QUEUE};
-use crate::api::{GroupFacts, GroupKey, PodFacts, Uid};
+use crate::api::{GroupFacts, GroupKey, PodFacts, SubGroup, Uid};
+use crate::cycle::cache::subgroups::SubgroupNeeds;
 use crate::cycle::cache::{Cache, Member, State as PodState, gang};
 use crate::cycle::explain::Refusal;
 use crate::cycle::placement::Strategy;
@@ -92,6 +93,19 @@ pub(in crate::cycle) fn outlook(cache: &Cache, hold: &Hold) -> Outlook {
     };
     let tasks = gang::missing_tasks(group, facts);
     if gang::Count::of(group, facts).missing() > nominated(None) || tasks.iter().any(|(task, missing)| *missing > nominated(Some(task))) {
+        return Outlook::broken("gang_changed");
+    }
+    let needs = SubgroupNeeds::of(group, facts, std::iter::empty());
+    let in_subgroup = |subgroup: &SubGroup| {
+        let places = hold.places.iter().filter(|place| group.subgroups.of(&place.uid) == Some(subgroup));
+        u32::try_from(places.count()).unwrap_or(u32::MAX)
+    };
+    let becomes_whole = |policy: usize| {
+        let whole = needs.lack.iter().filter(|(subgroup, lacks)| subgroup.policy == policy && in_subgroup(subgroup) >= **lacks);
+        u32::try_from(whole.count()).unwrap_or(u32::MAX)
+    };
+    let is_part = |(subgroup, lacks): (&SubGroup, &u32)| (1..*lacks).contains(&in_subgroup(subgroup));
+    if needs.missing.iter().any(|(policy, missing)| *missing > becomes_whole(*policy)) || needs.lack.iter().any(is_part) {
         return Outlook::broken("gang_changed");
     }
     if hold.victims().is_none_or(BTreeSet::is_empty) { Outlook::Ready } else { Outlook::Waits }

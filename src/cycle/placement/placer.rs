@@ -28,7 +28,7 @@ use super::finder::{Asks, NodeFinder};
 use super::node_set::NodeSet;
 use super::nodes::{NodeId, Nodes};
 use super::nominated_by_others::NominatedByOthers;
-use super::parts::Parts;
+use super::parts::{Part, Parts, parts_of};
 use super::search;
 use super::topology::class_terms::ClassTerms;
 use super::topology::counting::counting;
@@ -70,7 +70,18 @@ pub struct Pod<'a> {
     pub node: Option<&'a str>,
     /// The set of nodes to which it is restricted; none where any node will do.
     pub within: Option<&'a NodeSet>,
-    /// Its part, a position in [`Attempt::parts`]; none where it belongs to none.
+    /// Its task, a position in [`Attempt::parts`]; none where nothing is needed of it.
+    pub task: Option<usize>,
+    /// The subgroup with which it is placed; none where it is placed by itself.
+    pub subgroup: Option<Subgroup>,
+}
+
+/// A subgroup: pods that stand together in an attempt, and are placed together or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subgroup {
+    /// What tells it from the others of the attempt.
+    pub number: u32,
+    /// Its policy, a position in [`Attempt::parts`]; none where nothing is needed of it.
     pub part: Option<usize>,
 }
 
@@ -83,8 +94,8 @@ pub struct Attempt<'a> {
     pub pods: &'a [Pod<'a>],
     /// The number of pods that must be placed. If fewer can be placed, none is.
     pub needed: u32,
-    /// The number of pods of each part that must be among them, because no pods of other parts can stand in for them.
-    pub parts: &'a [u32],
+    /// What of each part must be among them, because no pods of other parts can stand in for it.
+    pub parts: &'a [Part],
     /// Whether these pods may be preempted, as far as their group decides that. If not, its queue must not borrow for them (S3). Where one of
     /// several pods says so itself, it is said of all.
     pub preemptable: bool,
@@ -100,8 +111,8 @@ pub type Places = Vec<(Uid, Arc<str>)>;
 pub struct NotPlaced {
     /// The refusal of the first pod that was not placed.
     pub refusal: Box<Refusal>,
-    /// Which of the pods of the attempt that is; none where no pod was refused.
-    refused: Option<usize>,
+    /// That pod; none where no pod was refused.
+    refused: Option<Uid>,
     /// The pods that were placed before the attempt failed. They are not placed any more.
     pub placed: Places,
 }
@@ -200,7 +211,7 @@ impl<'w> Placer<'w> {
         }
     }
 
-    fn place_as(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
+    pub(super) fn place_as(&mut self, attempt: &Attempt<'_>) -> Result<Places, NotPlaced> {
         let not = match self.place_in_order(attempt) {
             Ok(places) => return Ok(places),
             Err(not) => not,
@@ -216,38 +227,34 @@ impl<'w> Placer<'w> {
         let start = self.trial.savepoint();
         let (mut places, mut parts) = (Places::new(), Parts::new(attempt.needed, attempt.parts));
         let mut first_refused = None;
-        let mut left: Vec<(usize, &Pod<'_>)> = attempt.pods.iter().enumerate().collect();
+        let mut left: Vec<&[Pod<'_>]> = attempt.together().collect();
         loop {
-            self.budget = self.budget.saturating_sub(count(left.len()).max(1));
+            self.budget = self.budget.saturating_sub(left.iter().fold(0_u32, |sum, pods| sum.saturating_add(count(pods.len()))).max(1));
             let (before, mut again) = (places.len(), Vec::new());
             let mut refused: BTreeSet<(ClassId, Option<&Reason>)> = BTreeSet::new();
             let mut untried = Untried::new(&left, attempt.parts.len());
-            for (index, pod) in left {
+            for pods in left {
                 if parts.are_placed() || (again.is_empty() && !untried.are_enough(&parts)) {
                     break;
                 }
-                untried.remove(pod);
-                if !parts.take(pod.part) {
+                untried.remove(pods);
+                if !parts.take(pods) {
                     continue;
                 }
-                let missed = if pod.kind().is_some_and(|kind| refused.contains(&kind)) {
-                    None
-                } else {
-                    match self.place_one(attempt, pod, parts.placed()) {
-                        Ok(node) => {
-                            parts.add(pod.part);
-                            places.push((pod.facts.uid.clone(), node));
+                if !pods.iter().any(|pod| pod.kind().is_some_and(|kind| refused.contains(&kind))) {
+                    match self.place_together(attempt, pods, &mut places) {
+                        Ok(()) => {
+                            parts.add(pods);
                             continue;
                         }
-                        Err(missed) => Some(missed),
+                        Err((pod, missed)) => {
+                            refused.extend(pod.kind().filter(|_| missed.of_class));
+                            first_refused.get_or_insert((missed.refusal, pod.facts.uid.clone()));
+                        }
                     }
-                };
-                if let Some(missed) = missed {
-                    refused.extend(pod.kind().filter(|_| missed.of_class));
-                    first_refused.get_or_insert((missed.refusal, index));
                 }
-                if self.may_take_later(pod) {
-                    again.push((index, pod));
+                if pods.iter().any(|pod| self.may_take_later(pod)) {
+                    again.push(pods);
                 }
             }
             if again.is_empty() || places.len() == before || self.is_spent() || parts.are_placed() {
@@ -262,6 +269,24 @@ impl<'w> Placer<'w> {
         let too_few = || Box::new(Refusal::NotEnoughTasks { wanted: attempt.needed, there: count(places.len()), gated: 0 });
         let (refusal, refused) = first_refused.unzip();
         Err(NotPlaced { refusal: refusal.unwrap_or_else(too_few), refused, placed: places })
+    }
+
+    /// Places these pods one after the other, or none of them. Returns the pod that was not placed, and why.
+    fn place_together<'p>(&mut self, attempt: &Attempt<'_>, pods: &'p [Pod<'p>], places: &mut Places) -> Result<(), (&'p Pod<'p>, Missed)> {
+        let (start, before) = (self.trial.savepoint(), places.len());
+        for pod in pods {
+            match self.place_one(attempt, pod, count(places.len())) {
+                Ok(node) => places.push((pod.facts.uid.clone(), node)),
+                Err(mut missed) => {
+                    // Without the pods before it, another one of its class may find a node.
+                    missed.of_class &= places.len() == before;
+                    self.trial.rollback_to(start);
+                    places.truncate(before);
+                    return Err((pod, missed));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether the coming of other pods may open a node for the pod.
@@ -364,12 +389,19 @@ impl<'a> Pod<'a> {
     /// Creates a pod that may go to any node, and belongs to no part.
     #[must_use]
     pub const fn new(facts: &'a PodFacts, class: Option<ClassId>) -> Self {
-        Self { facts, class, node: None, within: None, part: None }
+        Self { facts, class, node: None, within: None, task: None, subgroup: None }
     }
 
     /// Returns what makes pods the same to every node: their class and their set of nodes.
     pub(super) fn kind(&self) -> Option<(ClassId, Option<&'a Reason>)> {
         Some((self.class?, self.within.map(NodeSet::outside)))
+    }
+}
+
+impl<'a> Attempt<'a> {
+    /// Returns the pods that are placed together, one slice for each: a subgroup, or one pod.
+    pub(super) fn together(&self) -> impl Iterator<Item = &'a [Pod<'a>]> {
+        self.pods.chunk_by(|one, other| one.subgroup.is_some_and(|of| other.subgroup.is_some_and(|is| is.number == of.number)))
     }
 }
 
@@ -380,18 +412,21 @@ struct Untried {
 }
 
 impl Untried {
-    fn new(left: &[(usize, &Pod<'_>)], parts: usize) -> Self {
-        let mut of_parts = vec![0_u32; parts];
-        for part in left.iter().filter_map(|(_, pod)| pod.part) {
-            of_parts.get_mut(part).into_iter().for_each(|number| *number = number.saturating_add(1));
-        }
-        Self { all: count(left.len()), of_parts }
+    fn new(left: &[&[Pod<'_>]], parts: usize) -> Self {
+        let mut untried = Self { all: 0, of_parts: vec![0; parts] };
+        left.iter().for_each(|pods| untried.shift(pods, u32::saturating_add));
+        untried
     }
 
-    fn remove(&mut self, pod: &Pod<'_>) {
-        self.all = self.all.saturating_sub(1);
-        let of_part = pod.part.and_then(|part| self.of_parts.get_mut(part));
-        of_part.into_iter().for_each(|number| *number = number.saturating_sub(1));
+    fn remove(&mut self, pods: &[Pod<'_>]) {
+        self.shift(pods, u32::saturating_sub);
+    }
+
+    fn shift(&mut self, pods: &[Pod<'_>], by: fn(u32, u32) -> u32) {
+        self.all = by(self.all, count(pods.len()));
+        for part in parts_of(pods) {
+            self.of_parts.get_mut(part).into_iter().for_each(|number| *number = by(*number, 1));
+        }
     }
 
     /// Whether the attempt may still succeed with them.
@@ -403,7 +438,8 @@ impl Untried {
 impl NotPlaced {
     /// Names the first pod that was not placed in the refusal of a gang.
     fn naming_the_member(mut self, attempt: &Attempt<'_>) -> Self {
-        let pod = self.refused.and_then(|at| attempt.pods.get(at)).filter(|_| attempt.needed > 1);
+        let pod =
+            self.refused.as_ref().and_then(|uid| attempt.pods.iter().find(|pod| pod.facts.uid == *uid)).filter(|_| attempt.needed > 1);
         if let (Refusal::Nodes { member, .. }, Some(pod)) = (&mut *self.refusal, pod) {
             let placed: BTreeSet<&Uid> = self.placed.iter().map(|(uid, _)| uid).collect();
             let is_alike = |other: &&Pod<'_>| {

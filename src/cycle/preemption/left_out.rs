@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::Uid;
+use crate::api::{GroupKey, Uid};
 
 use crate::cycle::cache::Cache;
 use crate::cycle::cache::gang::Gang;
@@ -27,18 +27,19 @@ const MOST_LOOKS: usize = 20_000;
 /// Searches for what the gang needs of these members. Returns the outcome, that of the first search where none succeeds.
 pub(super) fn search(
     state: &mut SchedulingState,
+    key: &GroupKey,
     members: &[Uid],
     gang: &Gang,
     mut find: impl FnMut(&mut SchedulingState, &[Uid]) -> Option<Result<Preemption, NotPreempted>>,
 ) -> Option<Result<Preemption, NotPreempted>> {
     let are_all_needed = usize::try_from(gang.needed).is_ok_and(|needed| needed >= members.len());
     let mut left = if are_all_needed { members.to_vec() } else { that_fit_somewhere(&state.cache, members) };
-    if first_of(&state.cache, &left, gang).is_none() {
+    if first_of(&state.cache, key, &left, gang).is_none() {
         left = members.to_vec();
     }
     let mut answer = None;
     for _ in 0..=MOST_KINDS {
-        let Some(some) = first_of(&state.cache, &left, gang) else { break };
+        let Some(some) = first_of(&state.cache, key, &left, gang) else { break };
         let why = match find(state, &some)? {
             Ok(preemption) => return Some(Ok(preemption)),
             Err(why) => why,
@@ -56,9 +57,10 @@ pub(super) fn search(
 }
 
 /// Returns the first of these members that are enough for the gang; none where they are too few.
-fn first_of(cache: &Cache, members: &[Uid], gang: &Gang) -> Option<Vec<Uid>> {
-    let (first, _) = gang.split(members.to_vec(), |uid| cache.pods().get(uid).map(|member| &*member.facts));
-    usize::try_from(gang.needed).is_ok_and(|needed| first.len() >= needed).then_some(first)
+fn first_of(cache: &Cache, key: &GroupKey, members: &[Uid], gang: &Gang) -> Option<Vec<Uid>> {
+    let (first, _, are_enough) =
+        gang.choose(cache.groups().get(key)?, members.to_vec(), |uid| cache.pods().get(uid).map(|member| &*member.facts));
+    are_enough.then_some(first)
 }
 
 fn class(cache: &Cache, uid: &Uid) -> Option<ClassId> {

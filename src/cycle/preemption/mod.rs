@@ -42,6 +42,8 @@ pub(super) struct Unplaced {
     pub(super) gang: Gang,
     /// Whether all needed members must be placed together; a PodGroup with its minimum places as many further members as possible.
     pub(super) all_or_none: bool,
+    /// Whether fewer of them are of no use.
+    together: bool,
     /// Whether it is admitted, so that it lacks nodes.
     pub(super) admitted: bool,
 }
@@ -50,13 +52,13 @@ impl Unplaced {
     /// Creates a gang of these members that needs nodes.
     pub(super) fn gang(key: &GroupKey, queue: &Arc<str>, members: &[Uid], gang: &Gang, admitted: bool) -> Self {
         let (key, queue, members, gang) = (key.clone(), Arc::clone(queue), members.to_vec(), gang.clone());
-        Self { key, queue, members, gang, all_or_none: true, admitted }
+        Self { key, queue, members, gang, all_or_none: true, together: true, admitted }
     }
 
-    /// Creates the further members of a PodGroup that has its minimum.
-    pub(super) fn further(key: &GroupKey, queue: &Arc<str>, members: Vec<Uid>) -> Self {
-        let gang = Gang { needed: u32::try_from(members.len()).unwrap_or(u32::MAX), ..Gang::default() };
-        Self { key: key.clone(), queue: Arc::clone(queue), members, gang, all_or_none: false, admitted: true }
+    /// Creates the further members of a PodGroup that has its minimum; `together` where they are one subgroup.
+    pub(super) fn further(key: &GroupKey, queue: &Arc<str>, members: Vec<Uid>, together: bool) -> Self {
+        let gang = Gang::of(u32::try_from(members.len()).unwrap_or(u32::MAX));
+        Self { key: key.clone(), queue: Arc::clone(queue), members, gang, all_or_none: false, together, admitted: true }
     }
 }
 
@@ -115,7 +117,7 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
     let (mut why, mut soon) = (None, false);
     while gang.needed > 0 {
         let find = |state: &mut SchedulingState, members: &[Uid]| find(state, policy, group, members);
-        let Some(outcome) = left_out::search(state, &group.members, &gang, find) else { break };
+        let Some(outcome) = left_out::search(state, &group.key, &group.members, &gang, find) else { break };
         match outcome {
             Ok(found) => {
                 let why = if found.victims.is_empty() {
@@ -132,7 +134,7 @@ fn attempt(state: &mut SchedulingState, policy: &Policy, group: &Unplaced, now: 
                 why = Some(not);
             }
         }
-        gang.needed = if group.all_or_none { 0 } else { gang.needed / 2 };
+        gang = Gang::of(if group.together { 0 } else { gang.needed / 2 });
     }
     PreemptionOutcome { why: why.filter(NotPreempted::says_something).map(Arc::new), leaving: false, soon }
 }

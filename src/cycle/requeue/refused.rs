@@ -59,13 +59,14 @@ fn blocker(cache: &Cache, group: &Group, facts: &GroupFacts, refusal: &Refusal) 
         | Refusal::Faulty(_)
         | Refusal::Claim(_)
         | Refusal::NetworkTopology
-        | Refusal::SubGroups
         | Refusal::NodeGroups { .. }
         | Refusal::Queue(_)
         | Refusal::Closed { .. }
         | Refusal::AfterOthers { .. }
         | Refusal::NotEnoughTasks { .. }
         | Refusal::NotEnoughPodsOfTask { .. }
+        | Refusal::NotEnoughSubGroups { .. }
+        | Refusal::IncompleteSubGroup { .. }
         | Refusal::Behind { .. }
         | Refusal::WithoutPreemption { .. }
         | Refusal::Nominated { .. }

@@ -45,7 +45,7 @@ pub(in crate::cycle) struct Kind {
 
 /// Nodes with their zone and free cpu, kinds, the kind of each member, and how many are needed. Of the first kind a pod runs on a node,
 /// where one is named.
-pub(super) type World = (Vec<(u8, i64)>, Vec<Kind>, Vec<u8>, u32, Option<u8>);
+pub(in crate::cycle) type World = (Vec<(u8, i64)>, Vec<Kind>, Vec<u8>, u32, Option<u8>);
 
 pub(in crate::cycle) fn world() -> impl Strategy<Value = World> {
     let rarely = || prop::bool::weighted(0.2);
@@ -162,15 +162,20 @@ pub(in crate::cycle) fn exists(
     false
 }
 
-/// The cluster with the gang `g`, which waits.
-pub(in crate::cycle) fn state(world: &World, tasks: Tasks) -> SchedulingState {
-    let (nodes, kinds, members, needed, runs) = world;
-    let mut state = empty_state();
+/// Adds the nodes, and the pod that runs.
+pub(in crate::cycle) fn fill(state: &mut SchedulingState, (nodes, kinds, _, _, runs): &World) {
     nodes.iter().enumerate().for_each(|(at, (zone, cpu))| state.apply_node(zoned(&format!("n{at}"), &format!("z{zone}"), *cpu)));
     if let Some(at) = runs {
         let facts = running(facts(kinds, 0, "other"), &format!("n{at}"));
         state.apply_pod(PodFacts { scheduler: "other".into(), names_group: false, ..facts });
     }
+}
+
+/// The cluster with the gang `g`, which waits.
+pub(in crate::cycle) fn state(world: &World, tasks: Tasks) -> SchedulingState {
+    let (_, kinds, members, needed, _) = world;
+    let mut state = empty_state();
+    fill(&mut state, world);
     let names = ["a", "b"].map(str::to_owned);
     let minimum = |at: usize| u32::try_from(tasks.needed[at]).ok().filter(|needed| *needed > 0);
     let min_task_member = (0..2).filter_map(|at| Some((names[at].clone(), minimum(at)?))).collect();

@@ -243,18 +243,6 @@ fn a_podgroup_without_pods_reserves_nothing_where_none_could_ever_be_placed() {
 }
 
 #[test]
-fn sub_groups_that_must_be_whole_are_refused_and_taken_when_they_need_not() {
-    let mut state = empty_state();
-    state.apply_node(node("n", &[("cpu", 10)]));
-    gang(&mut state, "g", 1, "default", 1, &[("cpu", 1)]);
-    state.apply_group(GroupFacts { sub_groups: true, ..group("ns", "g", 1, "default") });
-    assert!(cycle(&mut state).binds.is_empty());
-    assert!(message(&state, "g").contains("spec.subGroupPolicy[]"), "{}", message(&state, "g"));
-    state.apply_group(group("ns", "g", 1, "default"));
-    assert_eq!(cycle(&mut state).binds.len(), 1);
-}
-
-#[test]
 fn nodes_that_are_labelled_for_a_queue_take_its_pods_and_those_below_it_only() {
     let prefers = |name: &str, group: &str| {
         let groups = || [group.to_owned()].into();

@@ -61,6 +61,10 @@ impl<'a> Refused<'a> {
                     .to_owned()
             }
             Code::NotEnoughPodsOfTask => self.of_task(),
+            Code::NotEnoughSubGroups => format!(
+                "as many pods with the labels of {} must exist as its subgroups need: the Events of the owner say what keeps it from making them",
+                self.explanation.and_then(|all| all.details.first()).map_or("the subGroupPolicy", String::as_str)
+            ),
             Code::NotTried => "nothing: the scheduler tries it in its next cycle".to_owned(),
             Code::HostPorts => "wait for the pods with the same host port to end, ask for another port, or add nodes".to_owned(),
             Code::PodAffinity => "the pods that the affinity requires must run first, where this pod fits beside them; a node without the label of its topology key takes none".to_owned(),

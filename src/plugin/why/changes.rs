@@ -95,7 +95,7 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
                 && known.refused.and_then(|refused| refused.explanation?.task.as_ref()).is_none()
         }
         Code::InvalidField => blocked || !known.group.faults.is_empty(),
-        Code::UnsupportedField => blocked || known.group.network_topology || known.group.sub_groups,
+        Code::UnsupportedField => blocked || known.group.network_topology,
         Code::QueueNotFound | Code::QueueInvalid | Code::QueueNotLeaf => known.fault.is_some(),
         Code::QueueClosed => known.levels.iter().any(|level| level.closed_by.is_some()),
         Code::Cordoned
@@ -131,6 +131,7 @@ fn is_seen(code: Code, known: &Known<'_>) -> bool {
         | Code::GuaranteeReserved
         | Code::NonPreemptableOverEntitlement
         | Code::NotEnoughPodsOfTask
+        | Code::NotEnoughSubGroups
         | Code::PodGroupNotFound
         | Code::PreemptionBackoff
         | Code::QueueQuotaExceeded
@@ -186,9 +187,6 @@ fn of_group(group: &GroupFacts) -> Vec<String> {
     let mut changes = Vec::new();
     if group.network_topology {
         changes.push("a hard networkTopology cannot be honoured: say mode: soft".to_owned());
-    }
-    if group.sub_groups {
-        changes.push("a subGroupPolicy cannot be honoured: leave out minSubGroups, and subGroupSize above 1".to_owned());
     }
     changes.extend(group.faults.iter().map(|fault| format!("the PodGroup says what cannot be read: {fault}")));
     changes

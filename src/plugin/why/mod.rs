@@ -219,7 +219,7 @@ impl Report {
 
     /// Returns whether members are missing because of their scheduling gates.
     fn is_gated(&self) -> bool {
-        let missing = [Code::SchedulingGated, Code::NotEnoughPods, Code::NotEnoughPodsOfTask];
+        let missing = [Code::SchedulingGated, Code::NotEnoughPods, Code::NotEnoughPodsOfTask, Code::NotEnoughSubGroups];
         self.members.as_ref().is_some_and(|members| members.gated > 0) && self.code.is_some_and(|code| missing.contains(&code))
     }
 

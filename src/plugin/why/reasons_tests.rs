@@ -306,6 +306,11 @@ fn cases() -> BTreeMap<&'static str, (Case, &'static str)> {
             "there must be 2 members with the annotation volcano.sh/task-spec: worker",
         ),
         (
+            "NotEnoughSubGroups",
+            Case::said(Refusal::NotEnoughSubGroups { policy: "prefill".into(), size: 2, wanted: 2, there: 1, gated: 0 }),
+            "the labels of subGroupPolicy prefill must exist",
+        ),
+        (
             "InvalidField",
             Case { group: GroupFacts { faults: vec![fault()], ..group("ns", "g", 1, "q") }, ..Case::said(Refusal::Faulty(fault())) },
             "cannot be read",

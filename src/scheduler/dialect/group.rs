@@ -16,7 +16,7 @@ use crate::cycle::status::{Report, Standing};
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 /// Fewer members exist than the minimum, as in Volcano.
 const NOT_ENOUGH_TASKS: &str = "NotEnoughTasks";
-/// Fewer members of a task exist than its minimum, as in Volcano.
+/// Fewer members of a task exist than its minimum, or fewer whole subgroups, as in Volcano.
 const NOT_ENOUGH_PODS_OF_TASK: &str = "NotEnoughPodsOfTask";
 /// It waits for anything else, as in Volcano.
 const NOT_ENOUGH_RESOURCES: &str = "NotEnoughResources";
@@ -38,13 +38,14 @@ pub const fn phase_name(phase: Phase) -> &'static str {
 pub const fn reason(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::NotEnoughTasks { .. } => NOT_ENOUGH_TASKS,
-        Refusal::NotEnoughPodsOfTask { .. } => NOT_ENOUGH_PODS_OF_TASK,
+        Refusal::NotEnoughPodsOfTask { .. } | Refusal::NotEnoughSubGroups { .. } | Refusal::IncompleteSubGroup { .. } => {
+            NOT_ENOUGH_PODS_OF_TASK
+        }
         Refusal::NoGroup { .. }
         | Refusal::Unsupported(_)
         | Refusal::Faulty(_)
         | Refusal::Claim(_)
         | Refusal::NetworkTopology
-        | Refusal::SubGroups
         | Refusal::NodeGroups { .. }
         | Refusal::Queue(_)
         | Refusal::Closed { .. }

@@ -92,7 +92,7 @@ fn refusals() -> Vec<(&'static str, Refusal)> {
     vec![
         ("PodGroupNotFound", Refusal::NoGroup { name: "g".into() }),
         ("UnsupportedField", Refusal::Unsupported(vec![Unsupported::Volume])),
-        ("UnsupportedField", Refusal::SubGroups),
+        ("NotEnoughSubGroups", Refusal::IncompleteSubGroup { policy: "p".into(), size: 2, there: 1, gated: 0 }),
         ("UnsupportedField", Refusal::NodeGroups { queue: "parent".into(), field: "spec.affinity" }),
         ("InvalidField", Refusal::Faulty(fault())),
         ("ClaimNotFound", claim(WhyUnusable::NotFound)),

@@ -379,7 +379,10 @@ impl StatusWriter {
 
 /// Returns how long the changes of a PodGroup are merged: while its members are being created or are starting.
 fn merges(group: &Group) -> Option<Duration> {
-    if matches!(group.refusal.as_deref(), Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. })) {
+    if matches!(
+        group.refusal.as_deref(),
+        Some(Refusal::NotEnoughTasks { .. } | Refusal::NotEnoughPodsOfTask { .. } | Refusal::NotEnoughSubGroups { .. })
+    ) {
         return Some(SETTLE);
     }
     (group.refusal.is_none() && group.counts.running < group.counts.placed).then_some(START)

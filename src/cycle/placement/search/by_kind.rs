@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::accounting::NodeView;
 use crate::cycle::placement::capacity::pods_now;
 use crate::cycle::placement::parts::Parts;
-use crate::cycle::placement::placer::{Attempt, Placer, Places};
+use crate::cycle::placement::placer::{Attempt, Placer, Places, Pod};
 use crate::cycle::placement::topology::domains::KeyDomains;
 use crate::cycle::placement::topology::verdict::Verdict;
 use crate::cycle::placement::trial::Savepoint;
@@ -44,8 +44,7 @@ pub(super) fn place(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Pl
     if attempt.pods.len() > MOST_MEMBERS || placer.is_spent() {
         return None;
     }
-    let all = are_all_needed(attempt);
-    let kinds = kinds(attempt, all, placer.classes, placer.trial.placed(), MOST_KINDS)?;
+    let kinds = kinds(attempt, placer.classes, placer.trial.placed(), MOST_KINDS)?;
     let spots = spots(placer, &kinds, attempt.pods.len())?;
     let mut search = Search::new(placer, attempt, kinds, spots);
     (search.may_fit() && search.descend(0)).then_some(search.places)
@@ -95,7 +94,7 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
         let any_next = kinds.iter().any(|kind| kind.class.terms.counted().next().is_some());
         let nodes = placer.trial.snapshot(placer.strategy, &placer.barred).nodes;
         let apart = kinds.iter().map(|kind| kind.apart().map(|key| placer.finder.domains(key, nodes))).collect();
-        let parts = Parts::new(attempt.needed, if are_all_needed(attempt) { &[] } else { attempt.parts });
+        let parts = Parts::new(attempt.needed, attempt.parts);
         let (on, seen, placed) = (BTreeMap::new(), BTreeSet::new(), vec![0; kinds.len()]);
         let placements = placer.budget.checked_div(PART).unwrap_or(0).min(MOST_PLACEMENTS);
         Self {
@@ -169,7 +168,7 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
             return false;
         }
         for next in from..self.order.len() {
-            let Some(at) = self.order.get(next).copied().filter(|at| self.left(*at) > 0 && self.parts.take(self.part(*at))) else {
+            let Some(at) = self.order.get(next).copied().filter(|at| self.takes(*at)) else {
                 continue;
             };
             let owed = if self.any_next { 0 } else { self.owed(next) };
@@ -202,6 +201,17 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
 
     const fn is_spent(&self) -> bool {
         self.placements == 0 || self.read == 0
+    }
+
+    /// Returns the next pod of the kind.
+    fn next_of(&self, at: usize) -> Option<Pod<'a>> {
+        let number = self.placed.get(at).copied().unwrap_or(0);
+        self.kinds.get(at).and_then(|kind| kind.pods.get(number)).copied()
+    }
+
+    /// Whether one more pod of the kind counts.
+    fn takes(&self, at: usize) -> bool {
+        self.next_of(at).is_some_and(|pod| self.parts.take(&[pod]))
     }
 
     fn part(&self, at: usize) -> Option<usize> {
@@ -283,14 +293,12 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
 
     /// Places the next pod of the kind on the node. Returns whether that could be done.
     fn put(&mut self, at: usize, spot: usize) -> bool {
-        let number = self.placed.get(at).copied().unwrap_or(0);
-        let pod = self.kinds.get(at).and_then(|kind| kind.pods.get(number)).copied();
-        let Some((pod, node)) = pod.zip(self.spots.spots.get(spot).map(|spot| spot.id)) else { return false };
+        let Some((pod, node)) = self.next_of(at).zip(self.spots.spots.get(spot).map(|spot| spot.id)) else { return false };
         self.placements = self.placements.saturating_sub(1);
         self.placer.budget = self.placer.budget.saturating_sub(1);
         let Ok(name) = self.placer.place_on(self.attempt, &pod, node) else { return false };
         self.places.push((pod.facts.uid.clone(), name));
-        self.parts.add(self.part(at));
+        self.parts.add(&[pod]);
         self.count(at, spot, true);
         true
     }
@@ -299,8 +307,10 @@ impl<'s, 'w, 'a> Search<'s, 'w, 'a> {
     fn take(&mut self, at: usize, spot: usize, before: Savepoint) {
         self.placer.trial.rollback_to(before);
         self.places.pop();
-        self.parts.remove(self.part(at));
         self.count(at, spot, false);
+        if let Some(pod) = self.next_of(at) {
+            self.parts.remove(&[pod]);
+        }
     }
 
     fn count(&mut self, at: usize, spot: usize, more: bool) {

@@ -35,12 +35,12 @@ impl Kind<'_> {
 /// What makes two members alike. The selectors are those that match the pod, which another member's terms may use.
 type Key<'a> = (Option<usize>, (ClassId, Option<&'a Reason>), bool, Vec<SelectorId>);
 
-/// Returns the kinds of the members; none where there are more than `most`. Where all members are needed, their parts do not matter.
-pub(super) fn kinds<'a>(attempt: &Attempt<'a>, all: bool, classes: &Classes, placed: &PlacedPods, most: usize) -> Option<Vec<Kind<'a>>> {
+/// Returns the kinds of the members; none where there are more than `most`.
+pub(super) fn kinds<'a>(attempt: &Attempt<'a>, classes: &Classes, placed: &PlacedPods, most: usize) -> Option<Vec<Kind<'a>>> {
     let mut kinds: BTreeMap<Key<'a>, Kind<'a>> = BTreeMap::new();
     for pod in attempt.pods {
         let (id, set) = pod.kind()?;
-        let part = pod.part.filter(|_| !all);
+        let part = pod.task;
         let mut selectors = placed.interested(&pod.facts.uid);
         selectors.sort_unstable();
         let key = (part, (id, set), pod.facts.preemptable, selectors);
@@ -53,7 +53,7 @@ pub(super) fn kinds<'a>(attempt: &Attempt<'a>, all: bool, classes: &Classes, pla
         }
     }
     let mut kinds: Vec<Kind<'a>> = kinds.into_values().collect();
-    let parts = Parts::new(attempt.needed, if all { &[] } else { attempt.parts });
+    let parts = Parts::new(attempt.needed, attempt.parts);
     let others = |but: usize, is: &dyn Fn(&Kind<'_>) -> bool| -> usize {
         let others = kinds.iter().enumerate().filter(|(at, kind)| *at != but && is(kind));
         others.map(|(_, kind)| kind.pods.len()).sum()

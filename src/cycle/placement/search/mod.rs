@@ -7,10 +7,13 @@
 //! 3. all choices of a node for each member, within a bound ([`by_kind`]): members that are [alike](kinds) and nodes that [look
 //!    alike](nodes) are tried once.
 //!
+//! Where not all members are needed and some belong to subgroups, [`choices`] of subgroups are tried so, one after the other.
+//!
 //! For members that are all alike and that no other pod matters to, nothing is tried: where they are not placed in one order, they are in none.
 //! docs/scheduling.md says what the search finds, and shows a gang that it misses.
 
 mod by_kind;
+mod choices;
 mod domains;
 mod kinds;
 mod nodes;
@@ -22,10 +25,21 @@ use std::collections::BTreeMap;
 
 use super::class::{ClassId, Classes};
 use super::node_set::NodeSet;
+use super::parts::Parts;
 use super::placer::{Attempt, Placer, Places, Pod};
 
 /// Places as many of the pods as are needed, or none and returns none. Their own order was tried.
 pub(super) fn place(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Places> {
+    if are_all_needed(attempt) {
+        // Then it does not matter what belongs together.
+        let pods: Vec<Pod<'_>> = attempt.pods.iter().map(|pod| Pod { task: None, subgroup: None, ..*pod }).collect();
+        let needed = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+        return in_other_ways(placer, &Attempt { pods: &pods, needed, parts: &[], ..*attempt });
+    }
+    if attempt.pods.iter().any(|pod| pod.subgroup.is_some()) { choices::place(placer, attempt) } else { in_other_ways(placer, attempt) }
+}
+
+fn in_other_ways(placer: &mut Placer<'_>, attempt: &Attempt<'_>) -> Option<Places> {
     if !may_help(attempt.pods, placer.classes) {
         return None;
     }
@@ -44,7 +58,7 @@ fn may_help(pods: &[Pod<'_>], classes: &Classes) -> bool {
 
 /// Returns whether every pod is needed.
 fn are_all_needed(attempt: &Attempt<'_>) -> bool {
-    usize::try_from(attempt.needed).is_ok_and(|needed| needed >= attempt.pods.len())
+    usize::try_from(Parts::new(attempt.needed, attempt.parts).missing()).is_ok_and(|needed| needed >= attempt.pods.len())
 }
 
 /// Places pods that require each other beside them: in each domain that has room for all of them, the one with the least room first. The

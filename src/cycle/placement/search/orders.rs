@@ -33,7 +33,7 @@ pub(super) struct Order<'a> {
 /// parts come before the others, which cannot stand in for them.
 pub(super) fn others<'a>(pods: &[Pod<'a>], some_are_left: bool, takers: &Takers<'a>, strategy: Strategy) -> Vec<Order<'a>> {
     let scarce = |pod: &Pod<'a>| pod.kind().and_then(|kind| takers.get(&kind)).copied().unwrap_or(usize::MAX);
-    let is_later = |pod: &Pod<'a>| some_are_left && pod.part.is_none();
+    let is_later = |pod: &Pod<'a>| some_are_left && pod.task.is_none();
     let hardest = sorted(pods, |pod| (is_later(pod), scarce(pod), Reverse(size(pod))));
     let smallest = || sorted(pods, |pod| (is_later(pod), Reverse(scarce(pod)), size(pod)));
     let mut orders = vec![hardest];

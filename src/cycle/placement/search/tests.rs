@@ -7,14 +7,15 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::by_kind::MOST_MEMBERS;
-use crate::api::PodFacts;
+use crate::api::label_selector::LabelSelector;
 use crate::api::pod_terms::{HostPort, PodTerms};
+use crate::api::{GroupFacts, PodFacts, SubGroupPolicyFacts};
 use crate::cycle::placement::Strategy as NodeStrategy;
 use crate::cycle::plan::Bind;
 use crate::cycle::policy::Policy;
 use crate::cycle::run;
 use crate::cycle::testing::steps::{empty_state, message};
-use crate::cycle::testing::worlds::{HOST, Tasks, ZONE, before, check, exists, members, state, term, world, zoned};
+use crate::cycle::testing::worlds::{HOST, Tasks, World, ZONE, before, check, exists, facts, fill, members, state, term, world, zoned};
 use crate::cycle::testing::{PEACEFUL, POLICY, group, node, pod, running};
 
 /// Runs a cycle with nodes of these free cpu and a gang of members that ask for these cpu, all of them needed or `needed`.
@@ -163,4 +164,59 @@ proptest! {
         };
         prop_assert!(plan.binds.is_empty() || (0..2).all(|task| bound_of(task) >= tasks.needed[task]), "{:?}", plan.binds);
     }
+
+    #[test]
+    fn a_gang_of_parts_is_placed_whole_if_just_enough_whole_parts_find_nodes(
+        world in world(), parts in prop::collection::vec(0..4_usize, 6), least in 0..6_u32, needed in 0..3_usize,
+    ) {
+        let mut state = empty_state();
+        let whole = whole_parts(&world, &parts);
+        let policy = SubGroupPolicyFacts {
+            name: String::new(), selector: LabelSelector::everything(), keys: vec!["part".to_owned()], size: 2, needed: needed as u32,
+        };
+        prop_assume!(needed > 0 || least > 0);
+        fill(&mut state, &world);
+        state.apply_group(GroupFacts { sub_groups: vec![policy], ..group("ns", "g", least, "default") });
+        for (at, of) in world.2.iter().enumerate() {
+            let mut facts = facts(&world.1, *of, &format!("g-{at}"));
+            if parts[at] > 0 {
+                facts.labels.insert("part".to_owned(), parts[at].to_string());
+            }
+            state.apply_pod(facts);
+        }
+        let plan = run(&mut state, &PEACEFUL, Duration::ZERO);
+        let number = |bind: &Bind| usize::from(bind.name.as_bytes()[2] - b'0');
+        // What is placed together: a whole part, or a member of none.
+        let alone = (0..world.2.len()).filter(|member| parts[*member] == 0).map(|member| vec![member]);
+        let together: Vec<Vec<usize>> = whole.iter().cloned().chain(alone).collect();
+        let is_enough = |chosen: u32| {
+            let of = |at: &usize| chosen >> at & 1 == 1;
+            let members: usize = (0..together.len()).filter(of).map(|at| together[at].len()).sum();
+            members >= least as usize && (0..whole.len()).filter(of).count() >= needed
+        };
+        let exists = (0..1_u32 << together.len()).any(|chosen| {
+            let is_least = (0..together.len()).all(|at| chosen >> at & 1 == 0 || !is_enough(chosen & !(1 << at)));
+            let mut by_kind = [0; 3];
+            let members: Vec<usize> = (0..together.len()).filter(|at| chosen >> at & 1 == 1).flat_map(|at| together[at].clone()).collect();
+            members.iter().for_each(|member| by_kind[usize::from(world.2[*member])] += 1);
+            is_enough(chosen) && is_least
+                && exists(&world, &mut before(&world), by_kind, members.len() as u32, Tasks::default(), &mut BTreeSet::new())
+        });
+        let message = message(&state, "g");
+        prop_assert!(!exists || !plan.binds.is_empty(), "{}", message);
+        check(&world, before(&world), &plan.binds)?;
+        let bound: BTreeSet<usize> = plan.binds.iter().map(number).collect();
+        for part in 1..4 {
+            let of_part = bound.iter().filter(|member| parts[**member] == part).count();
+            prop_assert!(of_part != 1, "half of part {part}: {bound:?}");
+        }
+        let whole = whole.iter().filter(|members| members.iter().all(|member| bound.contains(member))).count();
+        prop_assert!(bound.is_empty() || bound.len() >= least as usize && whole >= needed, "{bound:?}");
+    }
+}
+
+/// The members of each part that has two, the first two of them. What it has beyond that is not placed with the gang.
+fn whole_parts(world: &World, parts: &[usize]) -> Vec<Vec<usize>> {
+    let members = |part: usize| (0..world.2.len()).filter(|member| parts[*member] == part).take(2).collect::<Vec<_>>();
+    (1..4).map(members).filter(|members| members.len() == 2).collect()
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::accounting::{Accounting, QueueRefusal, Shares};
-use crate::api::{GroupKey, PriorityClassFacts, Uid};
+use crate::api::{GroupFacts, GroupKey, PriorityClassFacts, SubGroup, Uid};
 use crate::by_key::ByKey;
 use crate::cycle::cache::gang::{self, Count};
 use crate::cycle::cache::{Group, Member, State, victim_priority};
@@ -51,6 +51,8 @@ pub(super) struct Candidate {
     pub(super) gang: Option<usize>,
     /// Its task, as an index into the tasks of the gang, where the gang needs members of it.
     pub(super) task: Option<usize>,
+    /// Its subgroup, as an index into the subgroups of the gang; none where it is in none.
+    pub(super) subgroup: Option<usize>,
     pub(super) budgets: Vec<usize>,
 }
 
@@ -65,12 +67,34 @@ pub(super) struct Gang {
     pub(super) leader: Option<Uid>,
     /// The live members and the minimum of each needed task.
     pub(super) tasks: Vec<(u32, u32)>,
+    /// Its subgroups with live members.
+    pub(super) subgroups: Vec<LiveSubgroup>,
+    /// By policy: how many whole subgroups must stay.
+    pub(super) policies: Vec<u32>,
+}
+
+/// A subgroup of a gang with live members.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LiveSubgroup {
+    pub(super) policy: usize,
+    pub(super) live: u32,
+    /// How many live members it needs to be whole, beside those that succeeded.
+    pub(super) size: u32,
+}
+
+impl LiveSubgroup {
+    /// Whether it is whole without so many of its members.
+    pub(super) const fn is_whole(&self, gone: u32) -> bool {
+        self.live.saturating_sub(gone) >= self.size
+    }
 }
 
 impl Gang {
-    /// Whether this member may go alone: the gang has more than its minimum, and the others do not depend on it (R4).
-    pub(super) fn may_go_alone(&self, uid: &Uid) -> bool {
-        self.live > self.min && self.leader.as_ref() != Some(uid)
+    /// Whether this member may go alone: the gang has more than its minimum, its subgroup has more or less than its size, and the others do
+    /// not depend on it (R4).
+    pub(super) fn may_go_alone(&self, pod: &Candidate) -> bool {
+        let just_whole = pod.subgroup.and_then(|at| self.subgroups.get(at)).is_some_and(|subgroup| subgroup.live == subgroup.size);
+        self.live > self.min && !just_whole && self.leader.as_ref() != Some(&pod.uid)
     }
 }
 
@@ -218,6 +242,7 @@ impl Scope<'_> {
                 amounts: charged.resources.clone(),
                 gang: None,
                 task: None,
+                subgroup: None,
                 budgets,
             });
         };
@@ -233,22 +258,19 @@ impl Scope<'_> {
             let gone = group.members.iter().filter(|uid| is_live(uid) && self.accounting.pod(uid).is_none()).count();
             u32::try_from(gone).unwrap_or(u32::MAX)
         };
-        let mut gangs: BTreeMap<&GroupKey, (usize, Vec<&String>)> = BTreeMap::new();
+        let is_there = |uid: &Uid| is_live(uid) && self.accounting.pod(uid).is_some();
+        let mut gangs: BTreeMap<&GroupKey, (usize, Vec<&String>, Vec<&SubGroup>)> = BTreeMap::new();
         for (at, candidate) in found.candidates.iter_mut().enumerate() {
             let Some(member) = self.pods.get(&candidate.uid) else { continue };
             let Some(group) = self.groups.get(&member.facts.group) else { continue };
             let Some(facts) = group.facts.as_ref().filter(|facts| facts.min_member > 0) else { continue };
-            let (at_gang, tasks) = gangs.entry(&facts.key).or_insert_with(|| {
+            let (at_gang, tasks, subgroups) = gangs.entry(&facts.key).or_insert_with(|| {
                 // As for placing: where minMember is below the sum of the tasks, the tasks are ignored.
                 let sum = facts.min_task_member.values().fold(0_u32, |sum, min| sum.saturating_add(*min));
                 let needed: Vec<(&String, u32)> =
                     facts.min_task_member.iter().filter(|_| facts.min_member >= sum).map(|(task, min)| (task, *min)).collect();
                 let live = |task: &String| {
-                    let of_task = |uid: &&Uid| {
-                        is_live(uid)
-                            && self.accounting.pod(uid).is_some()
-                            && self.pods.get(*uid).is_some_and(|pod| pod.facts.task() == *task)
-                    };
+                    let of_task = |uid: &&Uid| is_there(uid) && self.pods.get(*uid).is_some_and(|pod| pod.facts.task() == *task);
                     u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX)
                 };
                 let succeeded = |task: &String| {
@@ -257,20 +279,42 @@ impl Scope<'_> {
                     let there = u32::try_from(group.members.iter().filter(of_task).count()).unwrap_or(u32::MAX);
                     there.saturating_add(group.successes.of_task(task))
                 };
+                let (names, subgroups): (Vec<_>, Vec<_>) = subgroups_with(group, facts, is_there).into_iter().unzip();
                 found.gangs.push(Gang {
                     live: group.counts.placed.saturating_sub(nominated_victims(group)),
                     min: Count::of(group, facts).needs,
                     members: Vec::new(),
                     leader: gang::leader(self.pods, group, facts).cloned(),
                     tasks: needed.iter().map(|(task, min)| (live(task), min.saturating_sub(succeeded(task)))).collect(),
+                    subgroups,
+                    policies: facts.sub_groups.iter().map(|policy| policy.needed).collect(),
                 });
-                (found.gangs.len().saturating_sub(1), needed.into_iter().map(|(task, _)| task).collect())
+                (found.gangs.len().saturating_sub(1), needed.into_iter().map(|(task, _)| task).collect(), names)
             });
             candidate.gang = Some(*at_gang);
             candidate.task = tasks.iter().position(|known| **known == *member.facts.task());
+            let subgroup = group.subgroups.of(&candidate.uid);
+            candidate.subgroup = subgroup.and_then(|subgroup| subgroups.binary_search(&subgroup).ok());
             if let Some(gang) = found.gangs.get_mut(*at_gang) {
                 gang.members.push(at);
             }
         }
     }
+}
+
+/// Returns the subgroups with live members, in their order.
+fn subgroups_with<'g>(group: &'g Group, facts: &GroupFacts, is_live: impl Fn(&Uid) -> bool) -> Vec<(&'g SubGroup, LiveSubgroup)> {
+    if facts.sub_groups.is_empty() {
+        return Vec::new();
+    }
+    let mut live: BTreeMap<&SubGroup, u32> = BTreeMap::new();
+    for subgroup in group.members.iter().filter(|uid| is_live(uid)).filter_map(|uid| group.subgroups.of(uid)) {
+        let live = live.entry(subgroup).or_default();
+        *live = live.saturating_add(1);
+    }
+    let size = |subgroup: &SubGroup| {
+        let size = facts.sub_groups.get(subgroup.policy).map_or(1, |policy| policy.size);
+        size.saturating_sub(group.succeeded_in(subgroup))
+    };
+    live.into_iter().map(|(subgroup, live)| (subgroup, LiveSubgroup { policy: subgroup.policy, live, size: size(subgroup) })).collect()
 }

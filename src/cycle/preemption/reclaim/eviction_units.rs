@@ -7,14 +7,14 @@ use k8s_openapi::jiff::Timestamp;
 use crate::api::Uid;
 
 use super::MOST_UNITS;
-use super::candidates::{Candidate, Gang};
+use super::candidates::{Candidate, Gang, LiveSubgroup};
 
-/// The pods that are evicted at once: one pod, or all of a gang.
+/// The pods that are evicted at once: one pod, all of a subgroup, or all of a gang.
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
     /// The pods, as indices into the candidates.
     pub(super) pods: Vec<usize>,
-    /// The gang that is evicted whole; none for a single pod.
+    /// The gang that is evicted whole; none for a single pod and for a subgroup.
     pub(super) gang: Option<usize>,
     /// Its place in the order; the smallest is tried first.
     pub(super) rank: Rank,
@@ -37,9 +37,10 @@ pub(super) fn units(candidates: &[Candidate], gangs: &[Gang]) -> Vec<Unit> {
         rank: Rank { priority: pod.priority, size: 1, created: Reverse(pod.created), uid: pod.uid.clone() },
     };
     let may_be_single =
-        |(_, pod): &(usize, &Candidate)| pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(|gang| gang.may_go_alone(&pod.uid));
+        |(_, pod): &(usize, &Candidate)| pod.gang.and_then(|gang| gangs.get(gang)).is_none_or(|gang| gang.may_go_alone(pod));
     let mut units: Vec<Unit> = candidates.iter().enumerate().filter(may_be_single).map(single).collect();
     units.extend(gangs.iter().enumerate().filter_map(|(at, gang)| whole(candidates, at, gang)));
+    units.extend(gangs.iter().flat_map(|gang| subgroups(candidates, gang)));
     units.sort_by(|a, b| a.rank.cmp(&b.rank));
     units.truncate(MOST_UNITS);
     units
@@ -51,13 +52,31 @@ fn whole(candidates: &[Candidate], at: usize, gang: &Gang) -> Option<Unit> {
     if u32::try_from(gang.members.len()).ok() != Some(gang.live) {
         return None;
     }
-    let members = || gang.members.iter().filter_map(|at| candidates.get(*at));
-    let oldest = members().min_by(|a, b| a.created.cmp(&b.created).then_with(|| a.uid.cmp(&b.uid)))?;
-    let rank = Rank {
-        priority: members().map(|pod| pod.priority).max()?,
-        size: gang.members.len(),
-        created: Reverse(oldest.created),
-        uid: oldest.uid.clone(),
+    Some(Unit { pods: gang.members.clone(), gang: Some(at), rank: rank(candidates, &gang.members)? })
+}
+
+/// Returns the units of whole subgroups that have no more than their size, if each of their live members is a candidate. The one with the
+/// member on which the others depend goes with all of them only.
+fn subgroups(candidates: &[Candidate], gang: &Gang) -> Vec<Unit> {
+    let mut members = vec![Vec::new(); gang.subgroups.len()];
+    for at in &gang.members {
+        let of = candidates.get(*at).and_then(|pod| members.get_mut(pod.subgroup?));
+        of.into_iter().for_each(|members| members.push(*at));
+    }
+    let is_leader = |at: &usize| candidates.get(*at).is_some_and(|pod| gang.leader.as_ref() == Some(&pod.uid));
+    let unit = |(subgroup, pods): (&LiveSubgroup, Vec<usize>)| {
+        let goes = subgroup.live == subgroup.size && u32::try_from(pods.len()).ok() == Some(subgroup.live) && !pods.iter().any(is_leader);
+        goes.then_some(())?;
+        let rank = rank(candidates, &pods)?;
+        Some(Unit { pods, gang: None, rank })
     };
-    Some(Unit { pods: gang.members.clone(), gang: Some(at), rank })
+    gang.subgroups.iter().zip(members).filter_map(unit).collect()
+}
+
+/// Returns the rank of pods that go together.
+fn rank(candidates: &[Candidate], pods: &[usize]) -> Option<Rank> {
+    let members = || pods.iter().filter_map(|at| candidates.get(*at));
+    let oldest = members().min_by(|a, b| a.created.cmp(&b.created).then_with(|| a.uid.cmp(&b.uid)))?;
+    let priority = members().map(|pod| pod.priority).max()?;
+    Some(Rank { priority, size: pods.len(), created: Reverse(oldest.created), uid: oldest.uid.clone() })
 }

@@ -11,7 +11,7 @@ use crate::cycle::explain::Limit;
 use crate::resources::{Amount, ResourceName, Resources};
 
 use super::MOST_STEPS;
-use super::candidates::{Candidate, Found, Gang};
+use super::candidates::{Candidate, Found, Gang, LiveSubgroup};
 
 use super::eviction_units::Unit;
 
@@ -21,6 +21,14 @@ pub(super) struct QueueSlot {
     pub(super) used: Resources,
     pub(super) share: Resources,
     pub(super) floor: Resources,
+}
+
+/// The number of victims of one gang: in all, of each of its tasks, and of each of its subgroups.
+#[derive(Clone, Debug)]
+struct Gone {
+    all: u32,
+    tasks: Vec<u32>,
+    subgroups: Vec<u32>,
 }
 
 /// The victims, and the use of the queues without them.
@@ -33,15 +41,16 @@ pub(super) struct Victims {
     /// The evictions that each budget still allows.
     budgets: Vec<u32>,
     chosen: BTreeSet<usize>,
-    /// The number of victims in each gang, and in each of its tasks.
-    of_gangs: Vec<(u32, Vec<u32>)>,
+    /// The victims of each gang.
+    of_gangs: Vec<Gone>,
     /// The number of checks that are left.
     steps: u32,
 }
 
 impl Victims {
     pub(super) fn new(found: Found, budgets: &[u32]) -> Self {
-        let of_gangs = found.gangs.iter().map(|gang| (0, vec![0; gang.tasks.len()])).collect();
+        let none = |gang: &Gang| Gone { all: 0, tasks: vec![0; gang.tasks.len()], subgroups: vec![0; gang.subgroups.len()] };
+        let of_gangs = found.gangs.iter().map(none).collect();
         Self {
             candidates: found.candidates,
             gangs: found.gangs,
@@ -67,7 +76,14 @@ impl Victims {
     /// Whether all live members of the gang are victims.
     pub(super) fn is_whole_gang(&self, gang: usize) -> bool {
         let live = self.gangs.get(gang).map(|gang| gang.live);
-        self.of_gangs.get(gang).map(|(count, _)| *count) == live
+        self.of_gangs.get(gang).map(|gone| gone.all) == live
+    }
+
+    /// Whether all live members of the subgroup of the pod are victims, as an index of the gang and one of its subgroups.
+    fn whole_subgroup(&self, pod: &Candidate) -> Option<(usize, usize)> {
+        let (gang, subgroup) = (pod.gang?, pod.subgroup?);
+        let live = self.gangs.get(gang)?.subgroups.get(subgroup)?.live;
+        (self.of_gangs.get(gang)?.subgroups.get(subgroup) == Some(&live)).then_some((gang, subgroup))
     }
 
     /// Adds the unit to the victims. Returns its pods that were no victims before.
@@ -80,7 +96,7 @@ impl Victims {
         if new.is_empty() {
             return Err(None);
         }
-        if unit.gang.is_none() && !new.iter().all(|pod| self.is_surplus(*pod)) {
+        if unit.gang.is_none() && !self.are_surplus(&new) {
             return Err(Some(Limit::Gang));
         }
         if !self.are_within_budgets(&new) {
@@ -125,9 +141,10 @@ impl Victims {
 
     fn count(&mut self, pod: usize, gang: impl Fn(&mut u32), budget: impl Fn(&mut u32)) {
         let Some(pod) = self.candidates.get(pod) else { return };
-        if let Some((count, tasks)) = pod.gang.and_then(|at| self.of_gangs.get_mut(at)) {
-            gang(count);
-            pod.task.and_then(|task| tasks.get_mut(task)).into_iter().for_each(gang);
+        if let Some(gone) = pod.gang.and_then(|at| self.of_gangs.get_mut(at)) {
+            gang(&mut gone.all);
+            pod.task.and_then(|task| gone.tasks.get_mut(task)).into_iter().for_each(&gang);
+            pod.subgroup.and_then(|at| gone.subgroups.get_mut(at)).into_iter().for_each(&gang);
         }
         for at in &pod.budgets {
             self.budgets.get_mut(*at).into_iter().for_each(&budget);
@@ -144,15 +161,36 @@ impl Victims {
         }
     }
 
-    /// R4: whether the gang keeps its minimum without this pod.
-    fn is_surplus(&self, pod: usize) -> bool {
-        let Some(pod) = self.candidates.get(pod) else { return false };
-        let Some((gang, (gone, tasks))) = pod.gang.and_then(|at| Some((self.gangs.get(at)?, self.of_gangs.get(at)?))) else {
-            return true;
+    /// R4: whether their gang keeps its minimum without these pods, that of each task and the whole subgroups included. A subgroup that is
+    /// whole stays so, or all of it goes.
+    fn are_surplus(&self, pods: &[usize]) -> bool {
+        let of = |pod: &usize| self.candidates.get(*pod);
+        let Some(at) = pods.first().and_then(of).and_then(|pod| pod.gang) else { return true };
+        let Some((gang, before)) = self.gangs.get(at).zip(self.of_gangs.get(at)) else { return false };
+        let mut gone = before.clone();
+        for pod in pods.iter().filter_map(of) {
+            let (task, subgroup) = (pod.task.and_then(|at| gone.tasks.get_mut(at)), pod.subgroup.and_then(|at| gone.subgroups.get_mut(at)));
+            for number in [Some(&mut gone.all), task, subgroup].into_iter().flatten() {
+                *number = number.saturating_add(1);
+            }
+        }
+        let keeps_minimum = |((live, min), gone): (&(u32, u32), &u32)| *live >= min.saturating_add(*gone);
+        let whole = |gone: &Gone, policy: usize| {
+            let of_policy = gang.subgroups.iter().zip(&gone.subgroups).filter(|(subgroup, _)| subgroup.policy == policy);
+            of_policy.filter(|(subgroup, gone)| subgroup.is_whole(**gone)).count()
         };
-        let keeps_minimum = |live: u32, gone: u32, min: u32| live > min.saturating_add(gone);
-        let of_task = pod.task.and_then(|at| Some((gang.tasks.get(at)?, tasks.get(at)?)));
-        keeps_minimum(gang.live, *gone, gang.min) && of_task.is_none_or(|((live, min), gone)| keeps_minimum(*live, *gone, *min))
+        let keeps_policy = |(policy, needed): (usize, &u32)| {
+            let left = whole(&gone, policy);
+            usize::try_from(*needed).is_ok_and(|needed| left >= needed) || left == whole(before, policy)
+        };
+        let subgroups = gang.subgroups.iter().zip(before.subgroups.iter().zip(&gone.subgroups));
+        let is_half = |(subgroup, (before, gone)): (&LiveSubgroup, (&u32, &u32))| {
+            subgroup.is_whole(*before) && !subgroup.is_whole(*gone) && *gone < subgroup.live
+        };
+        keeps_minimum((&(gang.live, gang.min), &gone.all))
+            && gang.tasks.iter().zip(&gone.tasks).filter(|(_, gone)| **gone > 0).all(keeps_minimum)
+            && gang.policies.iter().enumerate().all(keeps_policy)
+            && !subgroups.into_iter().any(is_half)
     }
 
     fn are_within_budgets(&self, pods: &[usize]) -> bool {
@@ -186,11 +224,13 @@ impl Victims {
 
     /// R2: whether all victims could be evicted one after the other.
     fn are_in_some_order(&mut self) -> bool {
-        let mut whole = BTreeMap::<usize, Vec<usize>>::new();
+        let mut whole = BTreeMap::<(usize, Option<usize>), Vec<usize>>::new();
         let mut left: Vec<Vec<usize>> = Vec::new();
         for pod in &self.chosen {
-            match self.candidates.get(*pod).and_then(|pod| pod.gang).filter(|gang| self.is_whole_gang(*gang)) {
-                Some(gang) => whole.entry(gang).or_default().push(*pod),
+            let Some(facts) = self.candidates.get(*pod) else { continue };
+            let gang = facts.gang.filter(|gang| self.is_whole_gang(*gang)).map(|gang| (gang, None));
+            match gang.or_else(|| self.whole_subgroup(facts).map(|(gang, subgroup)| (gang, Some(subgroup)))) {
+                Some(together) => whole.entry(together).or_default().push(*pod),
                 None => left.push(vec![*pod]),
             }
         }
