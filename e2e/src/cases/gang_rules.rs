@@ -1,4 +1,6 @@
-//! Rows G1 to G5: what a gang has, what it asks for and what it may hold, each rule once on the real cluster.
+//! Rows G1 to G5 and G7: what a gang has, what it asks for and what it may hold, each rule once on the real cluster.
+
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use k8s_openapi::api::batch::v1::Job;
@@ -9,7 +11,9 @@ use serde_json::json;
 
 use super::old_views::cordon;
 use super::seen::{group_says_within, pods_wait_for, queue_uses_within};
-use crate::objects::{NAMESPACE, SCHEDULER_NAME, container, has_node, make_member, make_node, make_podgroup, make_queue, patch_queue};
+use crate::objects::{
+    NAMESPACE, SCHEDULER_NAME, container, has_node, make_member, make_node, make_pod, make_podgroup, make_queue, patch_queue,
+};
 use crate::wait::{Seen, holds_for, secs, wait_until};
 use crate::workloads::pod_status;
 use crate::workloads::{MIN_MEMBER, Workload, phases, pods_of, wait_running};
@@ -138,6 +142,65 @@ pub(super) async fn what_is_stated_beyond_the_minimum_is_kept(w: &mut World) -> 
         make_member(&client, &format!("executor-{executor}"), "app", ONE).await?;
     }
     wait_running(&client, "app", 3, 10).await
+}
+
+/// G7. A gang of parts as RoleBasedGroup writes it: two instances of one role and one of another start together, or nothing. Then whole instances
+/// follow, and a lost pod comes back to its instance.
+pub(super) async fn parts_are_placed_whole(w: &mut World) -> Result<()> {
+    let client = w.client();
+    make_node(&client, "n1", &[("cpu", "5"), ("memory", "16Gi")]).await?;
+    let policy = |role: &str, needed: u32| {
+        json!({
+            "name": role, "labelSelector": {"matchLabels": {"role": role}}, "matchLabelKeys": ["instance"], "subGroupSize": 2, "minSubGroups": needed,
+        })
+    };
+    make_podgroup(&client, "serve", json!({"minMember": 6, "subGroupPolicy": [policy("prefill", 2), policy("decode", 1)]})).await?;
+    let make = |role: &'static str, instance: u32, number: u32, round: u32| {
+        let client = client.clone();
+        async move {
+            let pod = json!({
+                "metadata": {
+                    "name": format!("{role}-{instance}-{number}-{round}"), "annotations": {"scheduling.k8s.io/group-name": "serve"},
+                    "labels": {"app": "serve", "role": role, "instance": format!("{role}-{instance}")},
+                },
+                "spec": {"schedulerName": SCHEDULER_NAME, "containers": [container(ONE)]},
+            });
+            make_pod(&client, pod).await
+        }
+    };
+    for (role, instances) in [("decode", 2), ("prefill", 3)] {
+        for instance in 0..instances {
+            for number in 0..2 {
+                make(role, instance, number, 0).await?;
+            }
+        }
+    }
+    group_says_within(&client, 20, "serve", "5 of 6 members find a place").await?;
+    let whole = |count: usize| {
+        let client = client.clone();
+        async move {
+            with_node(&client, "serve", count, 20).await?;
+            holds_for(secs(5), "no instance has half of its pods on nodes", || async {
+                let mut on_nodes = BTreeMap::<String, usize>::new();
+                for pod in pods_of(&client, "serve").await?.iter().filter(|pod| has_node(pod)) {
+                    *on_nodes.entry(pod.labels().get("instance").cloned().unwrap_or_default()).or_default() += 1;
+                }
+                let is_whole = on_nodes.values().all(|pods| *pods == 2) && on_nodes.values().sum::<usize>() == count;
+                Ok(Seen::when(is_whole, || format!("{on_nodes:?}")))
+            })
+            .await
+        }
+    };
+    whole(0).await?;
+    make_node(&client, "n2", &[("cpu", "2"), ("memory", "16Gi")]).await?;
+    whole(6).await?;
+    make_node(&client, "n3", &[("cpu", "3"), ("memory", "16Gi")]).await?;
+    whole(10).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    pods.delete("prefill-0-1-0", &DeleteParams::default().grace_period(0)).await?;
+    with_node(&client, "serve", 9, 10).await?;
+    make("prefill", 0, 1, 1).await?;
+    whole(10).await
 }
 
 /// Waits until so many pods of `name` have a node.

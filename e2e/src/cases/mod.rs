@@ -231,6 +231,7 @@ pub fn table() -> Vec<Case> {
             .under_faults_in_soak(),
         case!("G6", "Jobs whose pods succeed, fail and are retried", jobs_run_on(), jobs_that_end::jobs_come_and_end, 30).within(secs(300)),
         case!("G6-600", "the same for ten minutes", jobs_run_on(), jobs_that_end::jobs_come_and_end, 600).within(secs(1200)).only_in_soak(),
+        case!("G7", "parts of a gang are placed whole", usual(), gang_rules::parts_are_placed_whole).under_faults_in_soak(),
         case!("U9", "the log of a healthy cluster is quiet", jobs_run_on(), quiet_logs::nothing_cries_wolf, 100).within(secs(360)),
         case!("U9-600", "the same for ten minutes", jobs_run_on(), quiet_logs::nothing_cries_wolf, 600).within(secs(1500)).only_in_soak(),
         case!("X2", "invalid amounts of queues", usual(), bad::queues::amounts).under_faults_in_soak(),
