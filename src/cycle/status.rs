@@ -4,7 +4,7 @@
 
 use crate::api::GroupFacts;
 
-use super::cache::gang::Count;
+use super::cache::gang::{self, Count};
 use super::cache::phase::phase;
 use super::cache::{Group, Phase};
 use super::explain::Refusal;
@@ -58,7 +58,7 @@ pub fn report<'a>(group: &Group, facts: &GroupFacts, refusal: Option<&'a Refusal
         _ if phase == Phase::Running || succeeded => {
             let held = usize::try_from(group.counts.held).unwrap_or(usize::MAX);
             let further = refusal.map_or(0, |_| group.waiting.len().saturating_add(held));
-            Standing::Satisfied { minimum: facts.min_member.max(1), further }
+            Standing::Satisfied { minimum: gang::minimum(facts).max(1), further }
         }
         Some(refusal) => Standing::Waits(refusal),
         None if phase == Phase::Completed => Standing::Ended,

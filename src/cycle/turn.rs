@@ -364,7 +364,12 @@ impl Ongoing<'_> {
         }
         match placer.place(&Attempt { queue, pods: &to_place, needed: gang.least, parts: &parts, preemptable, is_due: false }) {
             Ok(_) => Ok(then(placer)),
-            Err(not) => Err(*not.refusal),
+            Err(mut not) => {
+                if let Refusal::Nodes { needed, .. } = &mut *not.refusal {
+                    *needed = gang.needed;
+                }
+                Err(*not.refusal)
+            }
         }
     }
 

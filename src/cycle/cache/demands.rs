@@ -144,9 +144,11 @@ impl Cache {
         }
         let now = now.map(|(queue, asked)| (Arc::<str>::from(queue), asked));
         let Some(group) = self.groups.get_mut(key) else { return };
+        let queues = || group.demand.iter().chain(&now).map(|(queue, _)| queue);
         let moved = group.demand.as_ref().zip(now.as_ref()).is_some_and(|((was, _), (is, _))| was != is);
-        // A part of the demand that is reserved now changes no share.
-        if group.total_demand != total_demand || moved {
+        // A part of the demand that is reserved now changes no share. Where the queue is gone, only what is reserved counts above it.
+        let quota = self.accounting.quota();
+        if group.total_demand != total_demand || moved || queues().any(|queue| quota.path(queue).is_err()) {
             self.sharing.shares = None;
         }
         group.total_demand = total_demand;

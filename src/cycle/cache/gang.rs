@@ -140,6 +140,13 @@ fn gated(cache: &Cache, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
     u32::try_from(group.members.iter().filter(of_task).filter(is_gated).count()).unwrap_or(u32::MAX)
 }
 
+/// Returns how many members the PodGroup needs in all: minMember, those of its tasks, or those of its subgroups, whichever is most.
+#[must_use]
+pub fn minimum(facts: &GroupFacts) -> u32 {
+    let of_subgroups = facts.sub_groups.iter().fold(0_u32, |sum, policy| sum.saturating_add(policy.needed.saturating_mul(policy.size)));
+    facts.min_member.max(of_subgroups)
+}
+
 /// Whether its minimum is met by members that have a node or have succeeded.
 #[must_use]
 pub fn is_satisfied(group: &Group, facts: &GroupFacts) -> bool {

@@ -74,6 +74,17 @@ impl Gang {
         together.into_iter().enumerate().flat_map(|(number, some)| self.marked(number, some)).collect()
     }
 
+    /// Returns those of these members that can be placed: each by itself, or with the others of its subgroup.
+    pub(in crate::cycle) fn that_can_be_placed<'f, T>(
+        &self,
+        group: &Group,
+        members: Vec<T>,
+        facts: impl Fn(&T) -> Option<&'f PodFacts>,
+    ) -> Vec<T> {
+        let (together, _left) = self.together(group, members, facts);
+        together.into_iter().flat_map(|(_, some)| some).collect()
+    }
+
     /// Parts these members, in their order, into the first ones that are enough for the gang, and the others. The members of a subgroup that is
     /// not whole stand together. What cannot be placed yet comes last.
     pub(in crate::cycle) fn split<'f, T>(

@@ -4,6 +4,7 @@ use crate::api::GroupFacts;
 
 use super::Group;
 use super::gang::Count;
+use super::subgroups::SubgroupNeeds;
 
 /// The phase of a PodGroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +70,9 @@ fn certain_places(group: &Group) -> u32 {
 /// Whether the minimum is met, by anything, with so many members on nodes.
 fn is_enough(group: &Group, facts: &GroupFacts, placed: u32) -> bool {
     let count = Count::with_placed(group, facts, placed);
-    count.has_any() && count.missing() == 0
+    // Of which subgroup those are that are terminating does not matter: they count until they are gone.
+    let has_subgroups = || group.counts.leaving > 0 || SubgroupNeeds::of(group, facts, std::iter::empty()).missing.is_empty();
+    count.has_any() && count.missing() == 0 && has_subgroups()
 }
 
 /// Whether its minimum is satisfied only by members that are terminating: it still counts as Running, and its next wait is not reported

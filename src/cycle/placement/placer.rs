@@ -438,8 +438,11 @@ impl Untried {
 impl NotPlaced {
     /// Names the first pod that was not placed in the refusal of a gang.
     fn naming_the_member(mut self, attempt: &Attempt<'_>) -> Self {
-        let pod =
-            self.refused.as_ref().and_then(|uid| attempt.pods.iter().find(|pod| pod.facts.uid == *uid)).filter(|_| attempt.needed > 1);
+        let pod = self
+            .refused
+            .as_ref()
+            .and_then(|uid| attempt.pods.iter().find(|pod| pod.facts.uid == *uid))
+            .filter(|_| attempt.needed > 1 || !attempt.parts.is_empty());
         if let (Refusal::Nodes { member, .. }, Some(pod)) = (&mut *self.refusal, pod) {
             let placed: BTreeSet<&Uid> = self.placed.iter().map(|(uid, _)| uid).collect();
             let is_alike = |other: &&Pod<'_>| {

@@ -110,14 +110,15 @@ fn members(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Named> {
         let node = cache.pods().get(&uid).and_then(|member| member.facts.nominated_node.clone());
         (uid, node)
     };
+    let facts = |(uid, _): &Named| cache.pods().get(uid).map(|member| &*member.facts);
     let mut all: Vec<Named> = members::in_order(cache, group, gang).into_iter().map(named).collect();
     // A member that may go anywhere must not take the room of one that may not.
     all.sort_by_key(|(_, node)| Reverse(node.is_some()));
     if gang.needed == 0 {
         all.retain(|(_, node)| node.is_some());
-        return all;
+        return gang.that_can_be_placed(group, all, facts);
     }
-    gang.split(group, all, |(uid, _)| cache.pods().get(uid).map(|member| &*member.facts)).0
+    gang.split(group, all, facts).0
 }
 
 /// Returns the nodes of all these members, with these pods set aside as if they were gone; or why they do not fit. Nothing has changed then.

@@ -82,3 +82,16 @@ fn a_nomination_is_given_up_when_another_scheduler_takes_its_room() -> Result<()
         Step::NominatedByOther(0, 4, 2, 1),
     ])
 }
+
+/// Found by random histories: what a PodGroup had reserved in a queue that is gone counted in the shares of the queue above it, also after it
+/// had given that back.
+#[test]
+fn shares_follow_a_reservation_in_a_queue_that_is_gone() -> Result<(), TestCaseError> {
+    Play::new().take_all(&[
+        Step::Group { at: 1, min: 2, queue: 0, class: 0, preemptable: false, min_resources: None },
+        Step::AtOnce(vec![Step::Pods(7, 1, 2, 1), Step::Class(0, 0)]),
+        Step::Pods(7, 1, 1, 0),
+        Step::QueueGone(4),
+        Step::Pods(0, 1, 1, 0),
+    ])
+}

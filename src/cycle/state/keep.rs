@@ -28,7 +28,7 @@ impl SchedulingState {
         let is_evicted = self.holds.is_victim(uid) || group.partial.eviction.is_some();
         let was_whole = gang::had_its_places(group, facts) && group.counts.placed > 0;
         let ends = facts.is_over() || facts.deleting;
-        if facts.min_member < 2 || !was_whole || ends || is_evicted || self.holds.kept_for(key).count() >= missing {
+        if gang::minimum(facts) < 2 || !was_whole || ends || is_evicted || self.holds.kept_for(key).count() >= missing {
             return;
         }
         let in_queue = (*lost.queue == *facts.queue).then(|| Arc::clone(&lost.queue));

@@ -53,6 +53,8 @@ pub(in crate::cycle) enum Step {
         min_resources: Option<i64>,
     },
     GroupGone(u8),
+    /// The pods of a PodGroup belong together by their label `part`: so many, of so many parts. With 0 they do not any more.
+    Parted(u8, u32, u32),
     Keeps(u8, bool),
     Labelled(u8, bool),
     Moves(u8, u8),
@@ -134,6 +136,7 @@ fn one_step() -> impl Strategy<Value = Step> {
         6 => (at.clone(), 0..4_u32, at.clone(), 0..4_u8, prop::bool::weighted(0.8), prop::option::weighted(0.3, 0..8_i64))
             .prop_map(|(at, min, queue, class, preemptable, min_resources)| Step::Group { at, min, queue, class, preemptable, min_resources }),
         1 => at.clone().prop_map(Step::GroupGone),
+        3 => (at.clone(), 0..4_u32, 0..3_u32).prop_map(|(at, size, needed)| Step::Parted(at, size, needed)),
         2 => (at.clone(), any::<bool>()).prop_map(|(pod, preemptable)| Step::Keeps(pod, preemptable)),
         2 => (at.clone(), any::<bool>()).prop_map(|(pod, guarded)| Step::Labelled(pod, guarded)),
         1 => (at.clone(), at.clone()).prop_map(|(pod, group)| Step::Moves(pod, group)),

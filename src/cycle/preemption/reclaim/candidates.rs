@@ -263,7 +263,7 @@ impl Scope<'_> {
         for (at, candidate) in found.candidates.iter_mut().enumerate() {
             let Some(member) = self.pods.get(&candidate.uid) else { continue };
             let Some(group) = self.groups.get(&member.facts.group) else { continue };
-            let Some(facts) = group.facts.as_ref().filter(|facts| facts.min_member > 0) else { continue };
+            let Some(facts) = group.facts.as_ref().filter(|facts| facts.min_member > 0 || !facts.sub_groups.is_empty()) else { continue };
             let (at_gang, tasks, subgroups) = gangs.entry(&facts.key).or_insert_with(|| {
                 // As for placing: where minMember is below the sum of the tasks, the tasks are ignored.
                 let sum = facts.min_task_member.values().fold(0_u32, |sum, min| sum.saturating_add(*min));

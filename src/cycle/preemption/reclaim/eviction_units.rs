@@ -55,8 +55,8 @@ fn whole(candidates: &[Candidate], at: usize, gang: &Gang) -> Option<Unit> {
     Some(Unit { pods: gang.members.clone(), gang: Some(at), rank: rank(candidates, &gang.members)? })
 }
 
-/// Returns the units of whole subgroups that have no more than their size, if each of their live members is a candidate. The one with the
-/// member on which the others depend goes with all of them only.
+/// Returns the units of whole subgroups, if each of their live members is a candidate. The one with the member on which the others depend goes
+/// with all of them only.
 fn subgroups(candidates: &[Candidate], gang: &Gang) -> Vec<Unit> {
     let mut members = vec![Vec::new(); gang.subgroups.len()];
     for at in &gang.members {
@@ -65,8 +65,8 @@ fn subgroups(candidates: &[Candidate], gang: &Gang) -> Vec<Unit> {
     }
     let is_leader = |at: &usize| candidates.get(*at).is_some_and(|pod| gang.leader.as_ref() == Some(&pod.uid));
     let unit = |(subgroup, pods): (&LiveSubgroup, Vec<usize>)| {
-        let goes = subgroup.live == subgroup.size && u32::try_from(pods.len()).ok() == Some(subgroup.live) && !pods.iter().any(is_leader);
-        goes.then_some(())?;
+        let is_whole = subgroup.size > 0 && subgroup.is_whole(0) && u32::try_from(pods.len()).ok() == Some(subgroup.live);
+        (is_whole && !pods.iter().any(is_leader)).then_some(())?;
         let rank = rank(candidates, &pods)?;
         Some(Unit { pods, gang: None, rank })
     };

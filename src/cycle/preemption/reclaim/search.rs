@@ -151,11 +151,13 @@ impl<'s, 'w> Search<'s, 'w> {
 
     /// Returns the victims in R5's order, a gang together.
     pub(super) fn preemption(&self, places: Places) -> Preemption {
-        let mut victims = Vec::new();
+        let (mut victims, mut known) = (Vec::new(), BTreeSet::new());
         for unit in &self.units {
             let is_part =
                 |pod: usize| self.victims.candidates.get(pod).and_then(|pod| pod.gang).is_some_and(|gang| self.victims.is_whole_gang(gang));
-            let is_chosen = |pod: &&usize| self.victims.chosen().contains(*pod) && (unit.gang.is_some() == is_part(**pod));
+            // What a subgroup has beyond its size is a unit by itself, too.
+            let is_chosen =
+                |pod: &&usize| self.victims.chosen().contains(*pod) && (unit.gang.is_some() == is_part(**pod)) && known.insert(**pod);
             victims
                 .extend(unit.pods.iter().filter(is_chosen).filter_map(|pod| self.victims.candidates.get(*pod)).map(|pod| pod.uid.clone()));
         }

@@ -49,6 +49,10 @@ impl Search<'_, '_> {
             |pod: &usize| self.victims.candidates.get(*pod).and_then(|pod| pod.gang).filter(|gang| self.victims.is_whole_gang(*gang));
         let gangs: BTreeSet<usize> = stay.iter().filter_map(whole).collect();
         stay.extend(gangs.iter().filter_map(|gang| self.victims.gangs.get(*gang)).flat_map(|gang| &gang.members));
+        // So is a subgroup.
+        let subgroups: BTreeSet<_> = stay.iter().filter_map(|pod| self.victims.whole_subgroup(*pod)).collect();
+        let is_of_one = |pod: &&usize| self.victims.whole_subgroup(**pod).is_some_and(|of| subgroups.contains(&of));
+        stay.extend(self.victims.chosen().iter().filter(is_of_one).copied().collect::<Vec<_>>());
         if let Ok(found) = self.try_with(&stay) {
             let spared: Vec<usize> = self.victims.chosen().difference(&stay).copied().collect();
             self.victims.remove(&spared);
@@ -61,8 +65,10 @@ impl Search<'_, '_> {
         let is_chosen = |pod: &usize| self.victims.chosen().contains(pod);
         let (pods, gang) = match unit.gang {
             Some(gang) if self.victims.is_whole_gang(gang) => (unit.pods.clone(), Some(gang)),
-            // A member of a gang that is evicted whole is checked with the gang.
-            None if unit.pods.iter().all(is_chosen) && !self.is_in_whole_gang(&unit.pods) => (unit.pods.clone(), None),
+            // A member of a gang that is evicted whole is checked with the gang, and one of a subgroup with the subgroup.
+            None if unit.pods.iter().all(is_chosen) && !self.is_in_whole_gang(&unit.pods) && self.is_all_that_goes(&unit.pods) => {
+                (unit.pods.clone(), None)
+            }
             Some(_) | None => return,
         };
         self.victims.remove(&pods);
@@ -80,6 +86,13 @@ impl Search<'_, '_> {
     fn is_in_whole_gang(&self, pods: &[usize]) -> bool {
         let whole = |pod: &usize| self.victims.candidates.get(*pod)?.gang.filter(|gang| self.victims.is_whole_gang(*gang));
         pods.iter().any(|pod| whole(pod).is_some())
+    }
+
+    /// Whether these pods are all of their subgroup, if that goes whole.
+    fn is_all_that_goes(&self, pods: &[usize]) -> bool {
+        let Some(subgroup) = pods.first().and_then(|pod| self.victims.whole_subgroup(*pod)) else { return true };
+        let of_it = self.victims.chosen().iter().filter(|pod| self.victims.whole_subgroup(**pod) == Some(subgroup));
+        of_it.count() == pods.len()
     }
 
     /// Chooses members that the gang can spare, in R5's order, where they are enough.

@@ -79,8 +79,9 @@ impl Victims {
         self.of_gangs.get(gang).map(|gone| gone.all) == live
     }
 
-    /// Whether all live members of the subgroup of the pod are victims, as an index of the gang and one of its subgroups.
-    fn whole_subgroup(&self, pod: &Candidate) -> Option<(usize, usize)> {
+    /// Returns the subgroup of the pod, as an index of its gang and one of the gang's subgroups, if all live members of it are victims.
+    pub(super) fn whole_subgroup(&self, pod: usize) -> Option<(usize, usize)> {
+        let pod = self.candidates.get(pod)?;
         let (gang, subgroup) = (pod.gang?, pod.subgroup?);
         let live = self.gangs.get(gang)?.subgroups.get(subgroup)?.live;
         (self.of_gangs.get(gang)?.subgroups.get(subgroup) == Some(&live)).then_some((gang, subgroup))
@@ -229,7 +230,7 @@ impl Victims {
         for pod in &self.chosen {
             let Some(facts) = self.candidates.get(*pod) else { continue };
             let gang = facts.gang.filter(|gang| self.is_whole_gang(*gang)).map(|gang| (gang, None));
-            match gang.or_else(|| self.whole_subgroup(facts).map(|(gang, subgroup)| (gang, Some(subgroup)))) {
+            match gang.or_else(|| self.whole_subgroup(*pod).map(|(gang, subgroup)| (gang, Some(subgroup)))) {
                 Some(together) => whole.entry(together).or_default().push(*pod),
                 None => left.push(vec![*pod]),
             }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use crate::accounting::{PodView, Stage, Waiting};
 use crate::api::{GroupKey, PodFacts, Uid};
 use crate::cycle::cache::gang::Count;
+use crate::cycle::cache::subgroups::SubgroupNeeds;
 use crate::cycle::cache::{Group, Member, State, gang};
 use crate::cycle::holds::Kind;
 use crate::cycle::holds::victims::{LONGEST_GRACE, NOMINATION_MARGIN};
-use crate::cycle::plan::{Bind, Plan};
+use crate::cycle::plan::{Bind, Eviction, Plan};
 use crate::cycle::state::SchedulingState;
 use crate::resources::Resources;
 
@@ -30,9 +31,38 @@ pub(super) fn check_plan<'a>(
     assert!(state.cache().accounting().audit().is_clean());
     check_nodes(state, plan, foreign);
     plan.binds.iter().for_each(|bind| check_bind(state, bind));
+    plan.binds.iter().for_each(|bind| check_part(state, bind));
+    plan.evictions.iter().for_each(|eviction| check_eviction(state, eviction));
     for (key, lacks) in lacking {
         let bound = u32::try_from(plan.binds.iter().filter(|bind| bind.group == *key).count()).unwrap();
         assert!(bound == 0 || bound >= *lacks, "C2: {key} lacks {lacks}, and {bound} are bound");
+    }
+}
+
+/// Checks that the pod belongs to no part of which others have no node.
+fn check_part(state: &SchedulingState, bind: &Bind) {
+    let Some((group, facts)) = state.cache().groups().get(&bind.group).and_then(|group| Some((group, group.facts.as_ref()?))) else {
+        return;
+    };
+    let needs = SubgroupNeeds::of(group, facts, std::iter::empty());
+    let lacks = group.subgroups.of(&bind.uid).and_then(|part| needs.lack.get(part));
+    assert_eq!(lacks, None, "C2: {bind:?} is of a part that is not whole: {needs:?}");
+}
+
+/// Checks that no part that is whole loses some of its pods, and not all.
+fn check_eviction(state: &SchedulingState, eviction: &Eviction) {
+    let going: BTreeSet<&Uid> = eviction.victims.iter().map(|victim| &victim.uid).collect();
+    let of_others: BTreeSet<&Uid> = state.holds.victims().filter(|uid| !going.contains(uid)).collect();
+    for victim in &eviction.victims {
+        let group = &state.cache().groups()[&victim.group];
+        let Some((facts, part)) = group.facts.as_ref().zip(group.subgroups.of(&victim.uid)) else { continue };
+        let size = usize::try_from(facts.sub_groups[part.policy].size).unwrap();
+        let succeeded = usize::try_from(group.succeeded_in(part)).unwrap();
+        let is_live = |uid: &&Uid| state.cache().pods()[*uid].state() == State::Placed && !of_others.contains(uid);
+        let live: Vec<&Uid> = group.members.iter().filter(is_live).filter(|uid| group.subgroups.of(uid) == Some(part)).collect();
+        let stay = live.iter().filter(|uid| !going.contains(*uid)).count();
+        let was_whole = live.len() + succeeded >= size;
+        assert!(!was_whole || stay == 0 || stay + succeeded >= size, "{eviction:?} leaves {stay} of a part of {size}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::api::label_selector::LabelSelector;
 use crate::api::pod_facts::PodPhase;
 use crate::api::queue::DequeueStrategy;
 use crate::api::workload::NamespaceLabels;
-use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, Uid};
+use crate::api::{BudgetFacts, BudgetKey, GroupFacts, GroupKey, NodeFacts, PodFacts, QueueFacts, SubGroupPolicyFacts, Uid};
 use crate::cycle::cache::{Member, State};
 use crate::cycle::plan::{Bind, Eviction};
 use crate::cycle::state::SchedulingState;
@@ -75,7 +75,11 @@ impl World {
 
     pub(in crate::cycle) fn pod(&mut self, group: &str, cpu: i64, priority: i32) -> PodFacts {
         self.came += 1;
-        PodFacts { priority, ..pod("ns", &format!("p{:03}", self.came), group, &[("cpu", cpu)]) }
+        // Of every fourth one no part is known.
+        let part = Some(self.came % 4).filter(|part| *part > 0).map(|part| ("part".to_owned(), part.to_string()));
+        let mut facts = pod("ns", &format!("p{:03}", self.came), group, &[("cpu", cpu)]);
+        facts.labels.extend(part);
+        PodFacts { priority, ..facts }
     }
 
     pub(in crate::cycle) fn take(&mut self, step: &Step) {
@@ -148,13 +152,27 @@ impl World {
                     uid.iter().for_each(|uid| self.state.delete_pod(uid));
                 }
             }
-            Step::Group { at, min, queue, class, preemptable, min_resources } => self.state.apply_group(GroupFacts {
-                preemptable,
-                managed: at % 6 == 0,
-                priority_class: (class < 3).then(|| format!("c{class}")),
-                min_resources: min_resources.map(|cpu| amounts(&[("cpu", cpu)])),
-                ..group("ns", &format!("g{}", at % 6), min, &format!("q{}", queue % 3))
-            }),
+            Step::Group { at, min, queue, class, preemptable, min_resources } => {
+                let plain = group("ns", &format!("g{}", at % 6), min, &format!("q{}", queue % 3));
+                let known = self.state.cache().groups().get(&plain.key).and_then(|group| group.facts.clone());
+                self.state.apply_group(GroupFacts {
+                    preemptable,
+                    managed: at % 6 == 0,
+                    priority_class: (class < 3).then(|| format!("c{class}")),
+                    min_resources: min_resources.map(|cpu| amounts(&[("cpu", cpu)])),
+                    // Of every second one the pods belong together from the beginning.
+                    sub_groups: known.map_or_else(|| policies(2 * u32::from(at % 2), min % 2), |facts| facts.sub_groups.clone()),
+                    ..plain
+                });
+            }
+            Step::Parted(at, size, needed) => {
+                let key = GroupKey::new("ns", &format!("g{}", at % 6));
+                let facts = self.state.cache().groups().get(&key).and_then(|group| group.facts.clone());
+                let sub_groups = policies(size, needed);
+                facts
+                    .into_iter()
+                    .for_each(|facts| self.state.apply_group(GroupFacts { sub_groups: sub_groups.clone(), ..(*facts).clone() }));
+            }
             Step::GroupGone(at) => self.state.delete_group(&GroupKey::new("ns", &format!("g{}", at % 6))),
             Step::Keeps(at, preemptable) => self.change(self.one(at, lives), |facts| facts.preemptable = preemptable),
             Step::Labelled(at, guarded) => self.change(self.one(at, |_| true), |facts| {
@@ -274,4 +292,16 @@ impl World {
             None => self.state.delete_namespace("ns"),
         }
     }
+}
+
+/// Returns the policy by which pods with the same label `part` belong together; none for a size of 0.
+fn policies(size: u32, needed: u32) -> Vec<SubGroupPolicyFacts> {
+    let policy = SubGroupPolicyFacts {
+        name: String::new(),
+        selector: LabelSelector::everything(),
+        keys: vec!["part".to_owned()],
+        size: size.max(1),
+        needed,
+    };
+    if size > 0 { vec![policy] } else { Vec::new() }
 }
