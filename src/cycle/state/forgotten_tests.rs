@@ -95,3 +95,15 @@ fn shares_follow_a_reservation_in_a_queue_that_is_gone() -> Result<(), TestCaseE
         Step::Pods(0, 1, 1, 0),
     ])
 }
+
+/// Found by random histories: where the place of a lost member was dropped and kept again in one cycle, what is reserved for it gave way.
+#[test]
+fn what_is_reserved_for_a_kept_place_gives_way_to_none() -> Result<(), TestCaseError> {
+    Play::new().take_all(&[
+        Step::Group { at: 1, min: 2, queue: 0, class: 0, preemptable: false, min_resources: None },
+        Step::Runs(7, 0, 1),
+        Step::Pods(1, 3, 1, 0),
+        Step::AtOnce(vec![Step::Moves(6, 0), Step::Taken(0)]),
+        Step::AtOnce(vec![Step::Handover(12), Step::Gone(3)]),
+    ])
+}

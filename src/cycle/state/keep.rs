@@ -138,6 +138,8 @@ impl SchedulingState {
     fn follow_kept(&mut self, key: &GroupKey) {
         let kept = self.holds.kept_for(key).map(|place| place.uid.clone()).collect();
         self.cache.set_kept(key, kept);
+        // What is reserved for them gives way to none.
+        self.cache.update_way(key, false);
     }
 
     fn drop_places(&mut self, key: &GroupKey, mut which: impl FnMut(&Hold) -> bool) {
