@@ -107,3 +107,17 @@ fn what_is_reserved_for_a_kept_place_gives_way_to_none() -> Result<(), TestCaseE
         Step::AtOnce(vec![Step::Handover(12), Step::Gone(3)]),
     ])
 }
+
+/// Found by random histories: what was reserved for a lost member was a demand as well, until the next change, and the shares kept both.
+#[test]
+fn shares_count_what_is_reserved_for_a_kept_place_once() -> Result<(), TestCaseError> {
+    Play::new().take_all(&[
+        Step::Pods(2, 1, 1, 0),
+        Step::Node(0, 0, false),
+        Step::Pods(6, 3, 3, 0),
+        Step::Group { at: 6, min: 2, queue: 3, class: 0, preemptable: true, min_resources: None },
+        Step::AtOnce(vec![Step::Handover(3), Step::Resized(0, 1)]),
+        Step::Group { at: 1, min: 0, queue: 1, class: 0, preemptable: false, min_resources: Some(0) },
+        Step::AtOnce(vec![Step::Nominated(0, 2, 1), Step::Handover(130), Step::Lost(2, false)]),
+    ])
+}

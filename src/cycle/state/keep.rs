@@ -39,6 +39,8 @@ impl SchedulingState {
             hold.places.iter().for_each(|place| self.cache.keep(&place.uid, &place.node, &place.resources));
             reservation::end_backoff(&mut self.cache, &mut self.requeue.timers, key);
             reservation::reserve_refused_bind(&mut self.cache, key, &lost.queue, &lost.facts.request);
+            // What is reserved is no demand beside that.
+            self.cache.update_demand(key);
             self.follow_kept(key);
         }
     }
