@@ -62,10 +62,11 @@ enum Says {
 /// How late the lists of PodGroups are, of a program that must say that the cluster went back.
 const LATE: Duration = secs(10);
 
-/// R1. With the flags of the chart: within a minute. A program that loses its lease while the control plane is away ends, and its kubelet
-/// starts it again.
+/// R1. With the flags of the chart. A program that loses its lease while the control plane is away ends, and its kubelet starts it again. Most
+/// often the renewal shows the restore, and all is bound within 3 s. Where it does not, and a bookmark had told a watch a version that the
+/// backup does not have, older lists are accepted after 60 s, and read every 15 s (66 to 68 s in two of thirteen runs).
 pub(super) async fn by_default(w: &mut World) -> Result<()> {
-    restored(w, &[], secs(60), Then::Quiet, Says::Nothing).await
+    restored(w, &[], secs(90), Then::Quiet, Says::Nothing).await
 }
 
 /// R1-kept. With a lease that outlives the time in which the control plane is away: the processes go on, and must notice the restore themselves.
