@@ -132,12 +132,12 @@ pub fn resolve_without(cache: &Cache, group: &Group, facts: &GroupFacts, victims
 }
 
 /// Returns the number of these members that have scheduling gates.
-fn gated(cache: &Cache, group: &Group, of_task: impl Fn(&&Uid) -> bool) -> u32 {
+pub(super) fn gated(cache: &Cache, group: &Group, which: impl Fn(&&Uid) -> bool) -> u32 {
     if group.counts.gated == 0 {
         return 0;
     }
     let is_gated = |uid: &&Uid| cache.pods().get(*uid).is_some_and(|member| member.state() == State::Gated);
-    u32::try_from(group.members.iter().filter(of_task).filter(is_gated).count()).unwrap_or(u32::MAX)
+    u32::try_from(group.members.iter().filter(which).filter(is_gated).count()).unwrap_or(u32::MAX)
 }
 
 /// Returns how many members the PodGroup needs in all: minMember, those of its tasks, or those of its subgroups, whichever is most.

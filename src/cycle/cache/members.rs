@@ -10,9 +10,8 @@ use crate::cycle::explain::Refusal;
 use crate::cycle::placement::parts::{Part, Parts};
 use crate::cycle::placement::placer::{Pod, Subgroup};
 
-use super::gang::Gang;
-use super::subgroups::SubgroupNeeds;
-use super::{Cache, Group, State};
+use super::gang::{Gang, gated};
+use super::{Cache, Group};
 
 /// Returns the waiting members in the order in which they are placed.
 pub(in crate::cycle) fn in_order(cache: &Cache, group: &Group, gang: &Gang) -> Vec<Uid> {
@@ -181,11 +180,12 @@ impl Gang {
 ///
 /// Too few subgroups have enough members.
 pub(super) fn enough(cache: &Cache, group: &Group, facts: &GroupFacts, gang: &Gang) -> Result<u32, Refusal> {
-    let (first, _others, are_enough) = gang.choose(group, sorted(cache, group, gang), |facts| Some(*facts));
+    let members = sorted(cache, group, gang);
+    let (first, _others, are_enough) = gang.choose(group, members.clone(), |facts| Some(*facts));
     if are_enough {
         return Ok(count(first.len()));
     }
-    let (together, left) = gang.together(group, sorted(cache, group, gang), |facts| Some(*facts));
+    let (together, left) = gang.together(group, members, |facts| Some(*facts));
     for (at, missing) in &gang.subgroups.missing {
         let Some(policy) = facts.sub_groups.get(*at) else { continue };
         let there = count(together.iter().filter(|(subgroup, _)| subgroup.is_some_and(|of| of.policy == *at)).count());
@@ -195,7 +195,7 @@ pub(super) fn enough(cache: &Cache, group: &Group, facts: &GroupFacts, gang: &Ga
                 size: policy.size,
                 wanted: policy.needed,
                 there: policy.needed.saturating_sub(*missing).saturating_add(there),
-                gated: gated(cache, group, |subgroup| subgroup.policy == *at),
+                gated: gated(cache, group, |uid| group.subgroups.of(uid).is_some_and(|of| of.policy == *at)),
             });
         }
     }
@@ -215,8 +215,10 @@ pub(super) fn enough(cache: &Cache, group: &Group, facts: &GroupFacts, gang: &Ga
 /// Why the first one cannot be placed yet: its subgroup is not whole, and has too few other members.
 pub(in crate::cycle) fn next_together(cache: &Cache, group: &Group, facts: &GroupFacts, members: &[Uid]) -> Result<usize, Refusal> {
     let Some(subgroup) = members.first().and_then(|uid| group.subgroups.of(uid)) else { return Ok(1) };
-    let needs = SubgroupNeeds::of(group, facts, std::iter::empty());
-    let Some(lacks) = needs.lack.get(subgroup).and_then(|lacks| usize::try_from(*lacks).ok()) else { return Ok(1) };
+    let lacks = usize::try_from(group.lacks(facts, subgroup)).unwrap_or(usize::MAX);
+    if lacks == 0 {
+        return Ok(1);
+    }
     let there = members.iter().take(lacks).take_while(|uid| group.subgroups.of(uid) == Some(subgroup)).count();
     if there >= lacks {
         return Ok(lacks);
@@ -227,23 +229,14 @@ pub(in crate::cycle) fn next_together(cache: &Cache, group: &Group, facts: &Grou
 /// Returns why nothing of this subgroup is placed: it has too few members.
 fn incomplete(cache: &Cache, group: &Group, facts: &GroupFacts, subgroup: &SubGroup) -> Option<Refusal> {
     let policy = facts.sub_groups.get(subgroup.policy)?;
-    let lacks = SubgroupNeeds::of(group, facts, std::iter::empty()).lack.get(subgroup).copied().unwrap_or(0);
+    let lacks = group.lacks(facts, subgroup);
     let waiting = group.waiting.iter().filter(|uid| group.subgroups.of(uid) == Some(subgroup)).count();
     Some(Refusal::IncompleteSubGroup {
         policy: policy.shown(subgroup.policy),
         size: policy.size,
         there: policy.size.saturating_sub(lacks).saturating_add(count(waiting)),
-        gated: gated(cache, group, |other| other == subgroup),
+        gated: gated(cache, group, |uid| group.subgroups.of(uid) == Some(subgroup)),
     })
-}
-
-/// Returns how many members of these subgroups have scheduling gates.
-fn gated(cache: &Cache, group: &Group, which: impl Fn(&SubGroup) -> bool) -> u32 {
-    if group.counts.gated == 0 {
-        return 0;
-    }
-    let is_gated = |uid: &&Uid| cache.pods().get(*uid).is_some_and(|member| member.state() == State::Gated);
-    count(group.members.iter().filter(is_gated).filter(|uid| group.subgroups.of(uid).is_some_and(&which)).count())
 }
 
 fn count(number: usize) -> u32 {

@@ -71,7 +71,14 @@ impl Group {
     /// Returns how many members of the subgroup succeeded.
     pub(in crate::cycle) fn succeeded_in(&self, subgroup: &SubGroup) -> u32 {
         let there = self.subgroups.have.get(subgroup).map_or(0, |have| have.succeeded);
-        there.saturating_add(self.successes.of_subgroups().find(|(of, _)| *of == subgroup).map_or(0, |(_, number)| *number))
+        there.saturating_add(self.successes.of_subgroup(subgroup))
+    }
+
+    /// Returns how many members the subgroup lacks of its size; 0 where it is whole.
+    pub(super) fn lacks(&self, facts: &GroupFacts, subgroup: &SubGroup) -> u32 {
+        let there = self.subgroups.have.get(subgroup).map_or(0, |have| have.all);
+        let size = facts.sub_groups.get(subgroup.policy).map_or(1, |policy| policy.size);
+        size.saturating_sub(there.saturating_add(self.successes.of_subgroup(subgroup)))
     }
 
     /// Returns the subgroup in which this pod counts; none where it is in none.

@@ -36,6 +36,11 @@ impl Successes {
         self.of_tasks.get(task).copied().unwrap_or(0)
     }
 
+    /// Returns the number of those of this subgroup.
+    pub(super) fn of_subgroup(&self, subgroup: &SubGroup) -> u32 {
+        self.of_subgroups.get(subgroup).copied().unwrap_or(0)
+    }
+
     /// Returns the number of those of each subgroup that has any.
     pub(super) fn of_subgroups(&self) -> impl Iterator<Item = (&SubGroup, &u32)> {
         self.of_subgroups.iter()
